@@ -1,0 +1,2 @@
+//! gdr's workshop.
+fn main() {}

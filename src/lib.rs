@@ -1,0 +1,4 @@
+#![forbid(unsafe_code)]
+//! gdr: does GPUDirect work on this machine, why not, and the proof.
+
+pub mod model;

@@ -1,0 +1,3 @@
+#![forbid(unsafe_code)]
+//! gdr.
+fn main() {}
