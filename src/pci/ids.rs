@@ -1,0 +1,161 @@
+//! The text form of the PCI ID Repository, `pci.ids`, as distributions install it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// An indexed `pci.ids`: vendors and classes by place, what is under them searched when asked. The file has 40,000 lines,
+/// of which a run needs a dozen.
+pub(super) struct Ids {
+    bytes: Vec<u8>,
+    vendors: BTreeMap<u16, Range<usize>>,
+    classes: BTreeMap<u8, Range<usize>>,
+}
+
+impl Ids {
+    /// Indexes the file. Lines it cannot read are skipped; names need not be UTF-8.
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        let mut vendors = BTreeMap::new();
+        let mut classes = BTreeMap::new();
+        let mut section = Section::None;
+        let mut begin = 0;
+        let mut at = 0;
+        let mut close = |section, range: Range<usize>| match section {
+            Section::Vendor(id) => drop(vendors.entry(id).or_insert(range)),
+            Section::Class(id) => drop(classes.entry(id).or_insert(range)),
+            Section::None => {}
+        };
+        for line in bytes.split(|byte| *byte == b'\n') {
+            let opens = !matches!(line.first(), None | Some(b'\t' | b'#' | b'\r'));
+            if opens {
+                close(section, begin..at);
+                begin = at;
+                section = Section::of(line);
+            }
+            at += line.len() + 1;
+        }
+        close(section, begin..bytes.len());
+        Self {
+            bytes: bytes.to_vec(),
+            vendors,
+            classes,
+        }
+    }
+
+    pub(super) fn vendor(&self, vendor: u16) -> Option<Cow<'_, str>> {
+        let line = self.lines(self.vendors.get(&vendor)?).next()?;
+        entry(line, 4).map(|(_, name)| name)
+    }
+
+    pub(super) fn device(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
+        self.under(self.vendors.get(&vendor)?, 4, device.into())
+    }
+
+    pub(super) fn class(&self, base: u8) -> Option<Cow<'_, str>> {
+        let line = self.lines(self.classes.get(&base)?).next()?;
+        entry(line.strip_prefix(b"C ")?, 2).map(|(_, name)| name)
+    }
+
+    pub(super) fn subclass(&self, base: u8, sub: u8) -> Option<Cow<'_, str>> {
+        self.under(self.classes.get(&base)?, 2, sub.into())
+    }
+
+    /// The entry `id` one tab below a section's first line.
+    fn under(&self, section: &Range<usize>, digits: usize, id: u32) -> Option<Cow<'_, str>> {
+        self.lines(section)
+            .filter_map(|line| entry(line.strip_prefix(b"\t")?, digits))
+            .find_map(|(found, name)| (found == id).then_some(name))
+    }
+
+    fn lines(&self, section: &Range<usize>) -> impl Iterator<Item = &[u8]> {
+        let end = section.end.min(self.bytes.len());
+        self.bytes[section.start..end].split(|byte| *byte == b'\n')
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Section {
+    None,
+    Vendor(u16),
+    Class(u8),
+}
+
+impl Section {
+    fn of(line: &[u8]) -> Self {
+        if let Some(class) = line.strip_prefix(b"C ") {
+            let id = entry(class, 2).and_then(|(id, _)| id.try_into().ok());
+            return id.map_or(Self::None, Self::Class);
+        }
+        let id = entry(line, 4).and_then(|(id, _)| id.try_into().ok());
+        id.map_or(Self::None, Self::Vendor)
+    }
+}
+
+/// `id  name`, the id of exactly `digits` hexadecimal digits.
+fn entry(line: &[u8], digits: usize) -> Option<(u32, Cow<'_, str>)> {
+    let (id, name) = line.split_at_checked(digits)?;
+    let blank = name.first().is_some_and(u8::is_ascii_whitespace);
+    let name = name.trim_ascii();
+    if !blank || name.is_empty() || !id.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let id = u32::from_str_radix(std::str::from_utf8(id).ok()?, 16).ok()?;
+    Some((id, String::from_utf8_lossy(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] = b"# a comment\n\
+        10de  NVIDIA Corporation\r\n\
+        \t2330  GH100 [H100 SXM5 80GB]\n\
+        \t\t10de 16c1  a subsystem, not a device\n\
+        # between\n\
+        \t2335  GH100 [H200 \xe9]\n\
+        nonsense\n\
+        \t0001  belongs to no vendor\n\
+        15b3  Mellanox Technologies\n\
+        C 03  Display controller\n\
+        \t02  3D controller\n\
+        \t\t00  interface";
+
+    #[test]
+    fn finds_what_is_there_and_nothing_else() {
+        let ids = Ids::new(TEXT);
+        assert_eq!(ids.vendor(0x10de).as_deref(), Some("NVIDIA Corporation"));
+        assert_eq!(ids.vendor(0x15b3).as_deref(), Some("Mellanox Technologies"));
+        assert_eq!(
+            ids.device(0x10de, 0x2330).as_deref(),
+            Some("GH100 [H100 SXM5 80GB]")
+        );
+        assert_eq!(
+            ids.device(0x10de, 0x2335).as_deref(),
+            Some("GH100 [H200 \u{fffd}]")
+        );
+        assert_eq!(ids.class(0x03).as_deref(), Some("Display controller"));
+        assert_eq!(ids.subclass(0x03, 0x02).as_deref(), Some("3D controller"));
+        assert_eq!(ids.device(0x10de, 0x0001), None);
+        assert_eq!(ids.device(0x10de, 0x10de), None);
+        assert_eq!(ids.device(0x15b3, 0x0002), None);
+        assert_eq!(ids.subclass(0x03, 0x00), None);
+    }
+
+    #[test]
+    fn survives_what_is_no_list() {
+        for bytes in [
+            &b""[..],
+            b"\n\n",
+            b"C",
+            b"C ",
+            b"10de",
+            b"10de  ",
+            b"\xff\xfe\n\t\xff",
+            b"\t1234  x",
+        ] {
+            let ids = Ids::new(bytes);
+            assert_eq!(ids.vendor(0x10de), None);
+            assert_eq!(ids.class(0x03), None);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Configuration space bytes to typed capabilities, and the names of PCI parts. Pure: it opens no file and writes nothing.
+//!
+//! A space is read by ranges: each list entry once, each wanted structure once and only as far as it goes. In a guest
+//! every dword read is a trip to the hypervisor of about 14 µs, and some devices misbehave when their whole space is swept.
+
+mod express;
+mod extended;
+mod header;
+mod ids;
+mod list;
+mod names;
+mod space;
+
+pub use names::{NamesError, Part, PartKind, PciNames};
+pub use space::{ConfigSpace, ReadError};
+
+use crate::model::config::{Class, Express, HeaderKind};
+use crate::model::{Config, Fact, Why};
+use space::Reader;
+
+/// How much of a configuration space to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    /// The first 64 bytes.
+    Header,
+    /// Also the capability list, up to the PCI Express capability: about six reads.
+    Express,
+    /// Everything [`Config`] holds.
+    Full,
+}
+
+/// Decodes one function's configuration space. Malformed input ends in `trouble` and in unknown facts.
+pub fn decode(space: &dyn ConfigSpace, depth: Depth) -> Config {
+    let mut reader = Reader::new(space);
+    let mut config = Config::default();
+    match header::read(&mut reader) {
+        Ok((header, first)) => {
+            let class = header.class;
+            config.header = Fact::Known(header);
+            if depth >= Depth::Express {
+                legacy(&mut config, &mut reader, first, depth);
+            }
+            if depth == Depth::Full {
+                beyond(&mut config, &mut reader, class);
+            }
+        }
+        Err(why) => {
+            config.header = Fact::Unknown(why);
+            if depth >= Depth::Express {
+                config.express = Fact::Unknown(why);
+            }
+            if depth == Depth::Full {
+                extended::all_unknown(&mut config, why);
+            }
+        }
+    }
+    config.trouble = reader.into_trouble();
+    config
+}
+
+/// The capabilities of the first 256 bytes.
+fn legacy(config: &mut Config, reader: &mut Reader<'_>, first: u8, depth: Depth) {
+    const SUBSYSTEM: u8 = 0x0d;
+    const EXPRESS: u8 = 0x10;
+    let mut express = Fact::Known(None);
+    let mut subsystem = Fact::Known(None);
+    let end = list::legacy(reader, first, |reader, entry| {
+        match entry.id {
+            EXPRESS => extended::keep(&mut express, || express::read(reader, entry)),
+            SUBSYSTEM if depth == Depth::Full => {
+                extended::keep(&mut subsystem, || header::bridge_subsystem(reader, entry));
+            }
+            _ => {}
+        }
+        depth == Depth::Full || entry.id != EXPRESS
+    });
+    if let Err(why) = end {
+        extended::lose(&mut express, why);
+        extended::lose(&mut subsystem, why);
+    }
+    config.express = express;
+    if let Fact::Known(header) = &mut config.header
+        && let HeaderKind::Bridge {
+            subsystem: slot, ..
+        } = &mut header.kind
+        && depth == Depth::Full
+    {
+        *slot = subsystem;
+    }
+}
+
+/// The capabilities beyond the first 256 bytes, where the space goes that far.
+fn beyond(config: &mut Config, reader: &mut Reader<'_>, class: Class) {
+    match first_extended(reader, class, &config.express) {
+        Ok(Some(head)) => extended::read(config, reader, head),
+        Ok(None) => extended::all_absent(config),
+        Err(why) => extended::all_unknown(config, why),
+    }
+}
+
+/// The first dword of the extended list. None where the function is known to have none.
+///
+/// Linux ends the space of a conventional device at 256 bytes, and that of an Express device too when nothing answers
+/// beyond (no ECAM): with an Express capability, an end at 256 says nothing of what the device has.
+fn first_extended(
+    reader: &mut Reader<'_>,
+    class: Class,
+    express: &Fact<Option<Express>>,
+) -> Result<Option<u32>, Why> {
+    let unreachable = |express: &Fact<Option<Express>>| match express {
+        Fact::Known(Some(_)) => Err(Why::NotCovered),
+        Fact::Known(None) => Ok(None),
+        Fact::Unknown(why) => Err(*why),
+    };
+    let mut head = [0; 4];
+    let got = reader.some(list::EXTENDED, &mut head, "extended capabilities")?;
+    if got == head.len() {
+        return match u32::from_le_bytes(head) {
+            u32::MAX => unreachable(express),
+            head => Ok(Some(head)),
+        };
+    }
+    if reader.ends_unprivileged() {
+        // Without a capability list a function is no Express device; only a host bridge may still go beyond 256.
+        let never = express.is_absent() && !class.is_host_bridge();
+        return if never { Ok(None) } else { Err(Why::Denied) };
+    }
+    if reader.ends_at(list::EXTENDED) {
+        return unreachable(express);
+    }
+    Err(reader.broken(
+        "the space ends before",
+        "extended capabilities",
+        list::EXTENDED,
+    ))
+}
+
+#[cfg(test)]
+mod tests;

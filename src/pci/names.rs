@@ -1,0 +1,210 @@
+//! Names of PCI vendors, devices and classes, from three lists: the system's `pci.ids`, the copy inside the `pci-ids` crate
+//! (of November 2022), and our own list of newer parts, `profiles/devices.toml`. The first that knows a part names it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use pci_ids::FromId;
+use serde::Deserialize;
+
+use super::ids::Ids;
+use crate::model::config::Class;
+
+/// Looks names up.
+pub struct PciNames {
+    system: Option<Ids>,
+    parts: BTreeMap<(u16, u16), Part>,
+}
+
+/// A part that GPUDirect cares about, from `profiles/devices.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Vendor id.
+    pub vendor: u16,
+    /// Device id.
+    pub device: u16,
+    /// Name, as the PCI ID Repository has it.
+    pub name: String,
+    /// What it is to GPUDirect.
+    pub kind: PartKind,
+    /// Architecture or product generation, in lower case: `hopper`, `connectx-7`, `gen5`.
+    pub generation: String,
+}
+
+/// What a part is to GPUDirect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartKind {
+    /// A GPU.
+    Gpu,
+    /// A network adapter, or the adapter within a DPU.
+    Nic,
+    /// A virtual function of a network adapter.
+    NicVirtualFunction,
+    /// The Data Direct function of a network adapter: a second way into memory beside its main function.
+    DataDirect,
+    /// A PCI Express switch, or the bridge within a DPU.
+    Switch,
+    /// A switch of NVLink. It moves no PCI Express traffic between GPUs.
+    Nvswitch,
+}
+
+/// Why the list of parts could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum NamesError {
+    /// It is not what it should be.
+    #[error("the list of parts is malformed; correct profiles/devices.toml")]
+    Parse(#[source] toml::de::Error),
+    /// One part stands there twice.
+    #[error(
+        "the list of parts names {vendor:04x}:{device:04x} twice; keep one line of profiles/devices.toml"
+    )]
+    Twice {
+        /// Vendor id.
+        vendor: u16,
+        /// Device id.
+        device: u16,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Overlay {
+    devices: Vec<Part>,
+}
+
+impl PciNames {
+    /// `system` holds the bytes of the system's `pci.ids`, where there is one; `overlay` the text of `profiles/devices.toml`.
+    pub fn new(system: Option<&[u8]>, overlay: &str) -> Result<Self, NamesError> {
+        let overlay: Overlay = toml::from_str(overlay).map_err(NamesError::Parse)?;
+        let mut parts = BTreeMap::new();
+        for part in overlay.devices {
+            let (vendor, device) = (part.vendor, part.device);
+            if parts.insert((vendor, device), part).is_some() {
+                return Err(NamesError::Twice { vendor, device });
+            }
+        }
+        Ok(Self {
+            system: system.map(Ids::new),
+            parts,
+        })
+    }
+
+    /// A vendor's name.
+    pub fn vendor_name(&self, vendor: u16) -> Option<Cow<'_, str>> {
+        let builtin = || pci_ids::Vendor::from_id(vendor).map(|found| found.name().into());
+        self.system(|ids| ids.vendor(vendor)).or_else(builtin)
+    }
+
+    /// A device's name, without its vendor's.
+    pub fn device_name(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
+        let builtin =
+            || pci_ids::Device::from_vid_pid(vendor, device).map(|found| found.name().into());
+        let part = || {
+            self.part(vendor, device)
+                .map(|part| part.name.as_str().into())
+        };
+        self.system(|ids| ids.device(vendor, device))
+            .or_else(builtin)
+            .or_else(part)
+    }
+
+    /// A class's name, as lspci begins its lines: that of the subclass, or else of the base class.
+    pub fn class_name(&self, class: Class) -> Option<Cow<'_, str>> {
+        let (base, sub) = (class.base(), class.sub());
+        let narrow = || pci_ids::Subclass::from_cid_sid(base, sub).map(|found| found.name().into());
+        let wide = || pci_ids::Class::from_id(base).map(|found| found.name().into());
+        self.system(|ids| ids.subclass(base, sub))
+            .or_else(narrow)
+            .or_else(|| self.system(|ids| ids.class(base)))
+            .or_else(wide)
+    }
+
+    /// What we know of a part ourselves. Its name is the last resort of [`Self::device_name`].
+    pub fn part(&self, vendor: u16, device: u16) -> Option<&Part> {
+        self.parts.get(&(vendor, device))
+    }
+
+    fn system<'a>(
+        &'a self,
+        look: impl FnOnce(&'a Ids) -> Option<Cow<'a, str>>,
+    ) -> Option<Cow<'a, str>> {
+        self.system.as_ref().and_then(look)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTS: &str = include_str!("../../profiles/devices.toml");
+
+    #[test]
+    fn the_first_list_that_knows_a_part_names_it() {
+        let system =
+            b"10de  Renamed\n\t2330  H100 of the system\nC 03  Display\n\t02  Three dimensions\n";
+        let names = PciNames::new(Some(system), PARTS).expect("the list is well formed");
+        assert_eq!(names.vendor_name(0x10de).as_deref(), Some("Renamed"));
+        assert_eq!(
+            names.device_name(0x10de, 0x2330).as_deref(),
+            Some("H100 of the system")
+        );
+        assert_eq!(
+            names.class_name(Class(0x030200)).as_deref(),
+            Some("Three dimensions")
+        );
+        // Not in that list, in the crate's: pci.ids of 2022.
+        assert_eq!(
+            names.vendor_name(0x15b3).as_deref(),
+            Some("Mellanox Technologies")
+        );
+        assert_eq!(
+            names.class_name(Class(0x020700)).as_deref(),
+            Some("Infiniband controller")
+        );
+        // Newer than the crate's list.
+        assert_eq!(
+            names.device_name(0x10de, 0x2335).as_deref(),
+            Some("GH100 [H200 SXM 141GB]")
+        );
+        assert_eq!(names.device_name(0x10de, 0xfffe), None);
+    }
+
+    #[test]
+    fn without_a_system_list_the_others_serve() {
+        let names = PciNames::new(None, PARTS).expect("the list is well formed");
+        assert_eq!(
+            names.vendor_name(0x10de).as_deref(),
+            Some("NVIDIA Corporation")
+        );
+        assert_eq!(
+            names.class_name(Class(0x030200)).as_deref(),
+            Some("3D controller")
+        );
+        assert_eq!(
+            names.class_name(Class(0x03fe00)).as_deref(),
+            Some("Display controller")
+        );
+        let part = names.part(0x10de, 0x2901).expect("B200 is listed");
+        assert_eq!(
+            (part.kind, part.generation.as_str()),
+            (PartKind::Gpu, "blackwell")
+        );
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_understand() {
+        let part = "{ vendor = 1, device = 2, name = \"x\", kind = \"gpu\", generation = \"y\" }";
+        for (devices, want) in [
+            (format!("{part}, {part}"), "twice"),
+            (part.replace("kind", "sort"), "malformed"),
+            (part.replace("gpu", "toaster"), "malformed"),
+            (part.replace("= 1", "= 65536"), "malformed"),
+        ] {
+            let error = PciNames::new(None, &format!("devices = [{devices}]")).err();
+            let text = error.map(|error| error.to_string()).unwrap_or_default();
+            assert!(text.contains(want), "{devices}: {text}");
+        }
+    }
+}

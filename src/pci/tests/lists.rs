@@ -1,0 +1,99 @@
+//! Lists that loop, stray or stop, and structures that cannot be.
+
+use super::*;
+
+#[test]
+fn lists_that_do_not_end_well() {
+    let change = |at: usize, bytes: &[u8]| {
+        let mut space = endpoint();
+        put(&mut space, at, bytes);
+        full(&space)
+    };
+    let low = "capability pointer 0x20 at 0x40 leads into the header";
+    expect(&change(0x41, &[0x20]), "+B++", &[low]);
+    let low = "capability pointer 0x3c at 0x0 leads into the header";
+    expect(&change(0x34, &[0x3c]), "+B++", &[low]);
+    let mut space = endpoint();
+    put(&mut space, 0x60, &[0x05, 0x40]);
+    expect(
+        &full(&space),
+        "+B++",
+        &["capability list loops back from 0x60 to 0x40"],
+    );
+    // What was found before the break is kept.
+    expect(
+        &change(0x61, &[0x40]),
+        "++++",
+        &["capability list loops back from 0x60 to 0x40"],
+    );
+    // Linux masks the low bits.
+    expect(&change(0x41, &[0x63]), "++++", &[]);
+    expect(
+        &change(0x60, &[0xff]),
+        "+B++",
+        &["no valid id (ff) in capability at 0x60"],
+    );
+    expect(
+        &change(0x0e, &[0x7f]),
+        "BBBB",
+        &["unknown header type 0x7f at 0xe"],
+    );
+
+    let head = |next: u32| (next << 20 | 0x1_000d).to_le_bytes();
+    let low = "extended capability pointer 0x40 at 0x140 leads below 0x100";
+    expect(&change(0x140, &head(0x40)), "+++B", &[low]);
+    let back = "extended capability list loops back from 0x140 to 0x100";
+    expect(&change(0x140, &head(0x100)), "+++B", &[back]);
+    let back = "extended capability list loops back from 0x140 to 0x140";
+    expect(&change(0x140, &head(0x140)), "+++B", &[back]);
+    expect(&change(0x140, &head(0x163)), "++++", &[]);
+    expect(&change(0x140, &head(0)), "+++-", &[]);
+    expect(&change(0x100, &[0; 4]), "++--", &[]);
+}
+
+#[test]
+fn a_structure_out_of_bounds() {
+    let mut space = endpoint();
+    space[0x41] = 0xf0;
+    put(&mut space, 0xf0, &[0x10, 0x00, 0x02, 0x00]);
+    expect(
+        &full(&space),
+        "+B++",
+        &["no room before 0x100 for PCI Express capability at 0xf0"],
+    );
+
+    let mut space = endpoint();
+    put(&mut space, 0x160, &0xffc1_000f_u32.to_le_bytes());
+    put(&mut space, 0xffc, &0x0001_0015_u32.to_le_bytes());
+    let config = full(&space);
+    expect(
+        &config,
+        "++++",
+        &["the space ends inside or before Resizable BAR at 0x1000"],
+    );
+    assert_eq!(config.resizable_bar, Fact::Unknown(Why::Broken));
+}
+
+#[test]
+fn a_resizable_bar_that_cannot_be() {
+    let count = "a BAR count other than 1 to 6 in Resizable BAR at 0x168";
+    let size = "a reserved size in Resizable BAR at 0x168";
+    for (control, trouble) in [(0u32, count), (0xe0, count), (0x2c20, size)] {
+        let mut space = endpoint();
+        put(&mut space, 0x160, &0x0001_0015_u32.to_le_bytes());
+        put(&mut space, 0x168, &control.to_le_bytes());
+        let config = full(&space);
+        assert_eq!(config.resizable_bar, Fact::Unknown(Why::Broken));
+        assert_eq!(config.trouble, [trouble]);
+    }
+}
+
+#[test]
+fn a_blanked_list_is_told_from_an_empty_one() {
+    let mut space = endpoint();
+    put(&mut space, 0x100, &0x1400_0000_u32.to_le_bytes());
+    let config = full(&space);
+    expect(&config, "++++", &[]);
+    assert!(config.aer.is_absent());
+    assert_eq!(config.null_entries, [0x100]);
+}
