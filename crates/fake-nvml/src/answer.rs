@@ -1,0 +1,127 @@
+//! How every function answers: first the faults the machine file asks for, then the value, written where the caller said.
+
+use std::ffi::{c_char, c_uint, c_ulong};
+
+use serde_json::Value;
+
+use crate::layout::{Device, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_SUPPORTED, Return, SUCCESS};
+use crate::machine;
+
+/// Hangs or fails if the machine file says so of this function, else runs `body`.
+pub fn answer(function: &str, body: impl FnOnce() -> Result<(), Return>) -> Return {
+    let machine = machine::machine();
+    if machine["hang_in"] == function {
+        loop {
+            std::thread::sleep(std::time::Duration::from_secs(3600));
+        }
+    }
+    if let Some(code) = machine["errors"].get(function).and_then(machine::number) {
+        return code;
+    }
+    body().map_or_else(|code| code, |()| SUCCESS)
+}
+
+/// The index behind a handle.
+pub fn index(device: Device) -> Result<usize, Return> {
+    match device {
+        1.. if device <= machine::count() => Ok(device - 1),
+        _ => Err(INVALID_ARGUMENT),
+    }
+}
+
+/// A GPU's value; what the file does not say is not supported.
+pub fn gpu(device: Device, key: &str) -> Result<&'static Value, Return> {
+    machine::gpu(index(device)?, key).ok_or(NOT_SUPPORTED)
+}
+
+/// A number, `true` and `false` being 1 and 0.
+pub fn number(value: &Value) -> Result<u32, Return> {
+    value
+        .as_bool()
+        .map(u32::from)
+        .or_else(|| machine::number(value))
+        .ok_or(NOT_SUPPORTED)
+}
+
+/// Writes a value.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write of `T`: what a caller of NVML promises.
+pub unsafe fn put<T>(out: *mut T, value: T) -> Result<(), Return> {
+    if out.is_null() {
+        return Err(INVALID_ARGUMENT);
+    }
+    // SAFETY: not null, and the caller promises that it is valid for a write.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// Writes a text and its NUL.
+///
+/// # Safety
+///
+/// `out` is null or valid for writes of `length` bytes.
+pub unsafe fn put_text(out: *mut c_char, length: c_uint, value: &Value) -> Result<(), Return> {
+    let text = value.as_str().ok_or(NOT_SUPPORTED)?;
+    if text.len() >= length as usize {
+        return Err(INSUFFICIENT_SIZE);
+    }
+    for (position, byte) in text.bytes().chain([0]).enumerate() {
+        // SAFETY: `position` is at most `text.len()`, which is below `length`.
+        unsafe { put(out.wrapping_add(position), c_char::from_ne_bytes([byte]))? };
+    }
+    Ok(())
+}
+
+/// Writes a set of numbers as bits, into `length` words.
+///
+/// # Safety
+///
+/// `out` is null or valid for writes of `length` words.
+pub unsafe fn put_set(out: *mut c_ulong, length: c_uint, value: &Value) -> Result<(), Return> {
+    let mut words: Vec<c_ulong> = vec![0; length as usize];
+    for member in value
+        .as_array()
+        .ok_or(NOT_SUPPORTED)?
+        .iter()
+        .filter_map(machine::number)
+    {
+        *words
+            .get_mut((member / c_ulong::BITS) as usize)
+            .ok_or(INSUFFICIENT_SIZE)? |= 1 << (member % c_ulong::BITS);
+    }
+    for (position, word) in words.into_iter().enumerate() {
+        // SAFETY: `position` is below `length`.
+        unsafe { put(out.wrapping_add(position), word)? };
+    }
+    Ok(())
+}
+
+/// A text in a fixed array; too long a text loses its end.
+pub fn array<const N: usize>(text: &str) -> [c_char; N] {
+    let mut out = [0; N];
+    for (to, byte) in out.iter_mut().zip(text.bytes()).take(N - 1) {
+        *to = c_char::from_ne_bytes([byte]);
+    }
+    out
+}
+
+/// Functions of a GPU that write one number: the key it is under, `"a/b"` being `b` inside `a`.
+macro_rules! numbers {
+    ($( $(#[$attribute:meta])* $function:ident = $key:literal; )*) => { $(
+        $(#[$attribute])*
+        #[doc = concat!("nvml.h's function, answered by `", $key, "`.\n\n# Safety\n\n`out` is null or valid for a write.")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $function(device: $crate::layout::Device, out: *mut std::ffi::c_uint) -> $crate::layout::Return {
+            $crate::answer::answer(stringify!($function), || {
+                let (outer, inner) = $key.split_once('/').unwrap_or(($key, ""));
+                let value = $crate::answer::gpu(device, outer)?;
+                let value = if inner.is_empty() { value } else { &value[inner] };
+                // SAFETY: this function's own condition.
+                unsafe { $crate::answer::put(out, $crate::answer::number(value)?) }
+            })
+        }
+    )* };
+}
+pub(crate) use numbers;

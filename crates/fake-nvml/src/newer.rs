@@ -1,0 +1,203 @@
+//! What a driver as old as the feature `old` pretends does not have at all.
+
+use std::ffi::{c_uchar, c_uint, c_ulong};
+
+use serde_json::Value;
+
+use crate::answer::{answer, gpu, number, numbers, put, put_set};
+use crate::layout::{
+    ARGUMENT_VERSION_MISMATCH, ConfidentialCaps, ConfidentialSettings, ConfidentialState, Device,
+    FabricInfo, FabricInfoV2, FabricInfoV3, NOT_SUPPORTED, Return,
+};
+use crate::machine::machine;
+
+numbers! {
+    nvmlDeviceGetNumaNodeId = "numa_node";
+    nvmlDeviceGetGpuMaxPcieLinkGeneration = "pcie/gpu_max_generation";
+    nvmlDeviceGetVirtualizationMode = "virtualization";
+    nvmlDeviceGetArchitecture = "architecture";
+}
+
+/// nvml.h's function; `mig` is now and after a reset.
+///
+/// # Safety
+///
+/// Both pointers are null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(
+    device: Device,
+    current: *mut c_uint,
+    pending: *mut c_uint,
+) -> Return {
+    answer("nvmlDeviceGetMigMode", || {
+        let mig = gpu(device, "mig")?;
+        // SAFETY: this function's own condition.
+        unsafe {
+            put(current, number(&mig[0])?)?;
+            put(pending, number(&mig[1])?)
+        }
+    })
+}
+
+/// nvml.h's function; the scope changes nothing here.
+///
+/// # Safety
+///
+/// `out` is null or valid for writes of `length` words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMemoryAffinity(
+    device: Device,
+    length: c_uint,
+    out: *mut c_ulong,
+    _scope: c_uint,
+) -> Return {
+    // SAFETY: this function's own condition.
+    answer("nvmlDeviceGetMemoryAffinity", || unsafe {
+        put_set(out, length, gpu(device, "memory_nodes")?)
+    })
+}
+
+/// nvml.h's function.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfo(
+    device: Device,
+    out: *mut FabricInfo,
+) -> Return {
+    answer("nvmlDeviceGetGpuFabricInfo", || {
+        let fabric = gpu(device, "fabric")?;
+        let info = FabricInfo {
+            cluster_uuid: uuid(fabric),
+            status: number(&fabric["status"])?,
+            clique_id: number(&fabric["clique_id"])?,
+            state: small(&fabric["state"])?,
+        };
+        // SAFETY: this function's own condition.
+        unsafe { put(out, info) }
+    })
+}
+
+/// nvml.h's function, for the structures up to the fabric's `version` (3 where it has none).
+///
+/// # Safety
+///
+/// `out` is null or points to one of the versioned structures, its version filled in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
+    device: Device,
+    out: *mut FabricInfoV2,
+) -> Return {
+    answer("nvmlDeviceGetGpuFabricInfoV", || {
+        let fabric = gpu(device, "fabric")?;
+        let newest = number(&fabric["version"]).unwrap_or(3);
+        // SAFETY: this function's own condition; both structures begin with the version.
+        let asked = unsafe { out.cast::<c_uint>().as_ref() }
+            .copied()
+            .ok_or(ARGUMENT_VERSION_MISMATCH)?;
+        let v2 = FabricInfoV2 {
+            version: asked,
+            cluster_uuid: uuid(fabric),
+            status: number(&fabric["status"])?,
+            clique_id: number(&fabric["clique_id"])?,
+            state: small(&fabric["state"])?,
+            health_mask: number(&fabric["health_mask"]).unwrap_or(0),
+        };
+        match asked {
+            // NVML_STRUCT_VERSION: the size and, in the top byte, the version.
+            0x0300_0028 if newest >= 3 => {
+                let health_summary = small(&fabric["health_summary"]).unwrap_or(0);
+                // SAFETY: the version says that there is room for this structure.
+                unsafe { put(out.cast(), FabricInfoV3 { v2, health_summary }) }
+            }
+            // SAFETY: the version says that there is room for this structure.
+            0x0200_0024 if newest >= 2 => unsafe { put(out, v2) },
+            _ => Err(ARGUMENT_VERSION_MISMATCH),
+        }
+    })
+}
+
+fn small(value: &Value) -> Result<c_uchar, Return> {
+    number(value).and_then(|value| c_uchar::try_from(value).map_err(|_| NOT_SUPPORTED))
+}
+
+/// The digits of `cluster_uuid`, dashes left out; all zero without one.
+fn uuid(fabric: &Value) -> [c_uchar; 16] {
+    let digits: String = fabric["cluster_uuid"]
+        .as_str()
+        .unwrap_or_default()
+        .replace('-', "");
+    u128::from_str_radix(&digits, 16)
+        .unwrap_or_default()
+        .to_be_bytes()
+}
+
+/// nvml.h's function.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlSystemGetConfComputeCapabilities(
+    out: *mut ConfidentialCaps,
+) -> Return {
+    answer("nvmlSystemGetConfComputeCapabilities", || {
+        let caps = ConfidentialCaps {
+            cpu_caps: confidential("cpu")?,
+            gpus_caps: confidential("gpus")?,
+        };
+        // SAFETY: this function's own condition.
+        unsafe { put(out, caps) }
+    })
+}
+
+/// nvml.h's function.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlSystemGetConfComputeState(out: *mut ConfidentialState) -> Return {
+    answer("nvmlSystemGetConfComputeState", || {
+        let state = ConfidentialState {
+            environment: confidential("environment")?,
+            cc_feature: confidential("feature")?,
+            dev_tools_mode: confidential("devtools")?,
+        };
+        // SAFETY: this function's own condition.
+        unsafe { put(out, state) }
+    })
+}
+
+/// nvml.h's function, for version 1 of the structure.
+///
+/// # Safety
+///
+/// `out` is null or points to a structure whose version is filled in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlSystemGetConfComputeSettings(
+    out: *mut ConfidentialSettings,
+) -> Return {
+    answer("nvmlSystemGetConfComputeSettings", || {
+        // SAFETY: this function's own condition.
+        let version = unsafe { out.as_ref() }.map(|settings| settings.version);
+        if version != Some(0x0100_0014) {
+            return Err(ARGUMENT_VERSION_MISMATCH);
+        }
+        let settings = ConfidentialSettings {
+            version: 0x0100_0014,
+            environment: confidential("environment")?,
+            cc_feature: confidential("feature")?,
+            dev_tools_mode: confidential("devtools")?,
+            multi_gpu_mode: confidential("multi_gpu")?,
+        };
+        // SAFETY: this function's own condition; the version says that there is room.
+        unsafe { put(out, settings) }
+    })
+}
+
+fn confidential(key: &str) -> Result<c_uint, Return> {
+    number(&machine()["confidential_compute"][key])
+}

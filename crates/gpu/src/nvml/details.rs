@@ -1,0 +1,156 @@
+//! What only a caller who wants everything pays for.
+
+use std::ffi::c_ulong;
+
+use super::facts::{Bar1, Details, Fabric, Mig, Pcie};
+use super::fault::{
+    ARGUMENT_VERSION_MISMATCH, Answer, Fault, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_SUPPORTED,
+};
+use super::raw::Device;
+use super::reading::Reading;
+use super::session::Session;
+
+/// All of it, in about 15 ms.
+pub(super) fn read(session: &Session, device: Device<'_>) -> Details {
+    Details {
+        persistence: flag(session.persistence_mode(device)),
+        mig: session
+            .mig_mode(device)
+            .map(|(current, pending)| Mig {
+                current: current != 0,
+                pending: pending != 0,
+            })
+            .into(),
+        bar1: session
+            .bar1_memory(device)
+            .map(|bar1| Bar1 {
+                total: bar1.bar1Total,
+                used: bar1.bar1Used,
+                free: bar1.bar1Free,
+            })
+            .into(),
+        memory_total: session.memory(device).map(|memory| memory.total).into(),
+        cpu_affinity: cpu_affinity(session, device).into(),
+        memory_affinity: session
+            .memory_affinity::<16>(device)
+            .map(|words| set_bits(&words))
+            .into(),
+        numa_node: numa_node(session, device),
+        fabric: fabric(session, device),
+        pcie: Pcie {
+            generation: session.pcie_generation(device).into(),
+            max_generation: session.max_pcie_generation(device).into(),
+            gpu_max_generation: session.gpu_max_pcie_generation(device).into(),
+            width: session.pcie_width(device).into(),
+            max_width: session.max_pcie_width(device).into(),
+        },
+        performance_state: session.performance_state(device).into(),
+        virtualization: Reading::from(session.virtualization_mode(device)).map(Into::into),
+        architecture: Reading::from(session.architecture(device)).map(Into::into),
+        multi_gpu_board: flag(session.multi_gpu_board(device)),
+    }
+}
+
+fn flag(answer: Answer<u32>) -> Reading<bool> {
+    answer.map(|value| value != 0).into()
+}
+
+/// Room for 1024 CPUs, and for 8192, the kernel's most, where that is too small.
+fn cpu_affinity(session: &Session, device: Device<'_>) -> Answer<Vec<u32>> {
+    match session.cpu_affinity::<16>(device) {
+        Err(fault) if fault.code() == Some(INSUFFICIENT_SIZE) => session
+            .cpu_affinity::<128>(device)
+            .map(|words| set_bits(&words)),
+        other => other.map(|words| set_bits(&words)),
+    }
+}
+
+/// "Not supported" is the answer here: this GPU's memory is no NUMA node. A missing function tells nothing.
+fn numa_node(session: &Session, device: Device<'_>) -> Reading<Option<u32>> {
+    match session.numa_node_id(device) {
+        Ok(u32::MAX) => Reading::Known(None),
+        Err(fault) if fault.code() == Some(NOT_SUPPORTED) => Reading::Known(None),
+        other => other.map(Some).into(),
+    }
+}
+
+/// The newest form the driver knows.
+fn fabric(session: &Session, device: Device<'_>) -> Reading<Fabric> {
+    for version in [3, 2] {
+        match session.fabric(device, version) {
+            Err(fault) if is_too_new(fault) => {}
+            Err(fault) => return fault.into(),
+            Ok(info) => {
+                return Reading::Known(Fabric {
+                    state: u32::from(info.state).into(),
+                    status: info.status,
+                    clique_id: info.cliqueId,
+                    cluster_uuid: uuid(&info.clusterUuid),
+                    health_mask: Some(info.healthMask),
+                    health: (version == 3).then(|| u32::from(info.healthSummary).into()),
+                });
+            }
+        }
+    }
+    session
+        .fabric_v1(device)
+        .map(|info| Fabric {
+            state: u32::from(info.state).into(),
+            status: info.status,
+            clique_id: info.cliqueId,
+            cluster_uuid: uuid(&info.clusterUuid),
+            health_mask: None,
+            health: None,
+        })
+        .into()
+}
+
+/// The driver lacks the function, or knows it only with an older structure.
+fn is_too_new(fault: Fault) -> bool {
+    matches!(
+        fault.code(),
+        None | Some(INVALID_ARGUMENT | ARGUMENT_VERSION_MISMATCH)
+    )
+}
+
+/// The numbers of the bits that are set, ascending.
+fn set_bits(words: &[c_ulong]) -> Vec<u32> {
+    (0..)
+        .zip(words)
+        .flat_map(|(word, bits)| {
+            (0..c_ulong::BITS)
+                .filter(move |bit| bits >> bit & 1 == 1)
+                .map(move |bit| word * c_ulong::BITS + bit)
+        })
+        .collect()
+}
+
+fn uuid(bytes: &[u8; 16]) -> String {
+    let mut text = String::new();
+    for (position, byte) in bytes.iter().enumerate() {
+        if matches!(position, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn affinity_words_are_cpu_numbers() {
+        assert_eq!(set_bits(&[0b101, 0, 1 << 63]), [0, 2, 191]);
+    }
+
+    #[test]
+    fn a_cluster_uuid_has_four_dashes() {
+        let bytes = [
+            0xee, 0x0b, 0x4f, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb,
+            0xcc, 0xdd,
+        ];
+        assert_eq!(uuid(&bytes), "ee0b4f11-2233-4455-6677-8899aabbccdd");
+    }
+}

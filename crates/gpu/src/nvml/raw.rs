@@ -1,0 +1,268 @@
+//! The NVML calls themselves: the only file of this module with unsafe.
+//!
+//! Rules that make them sound:
+//! - A function comes out of the binding's `NvmlLib`, which found it under its own name; its type is nvml.h's, taken by
+//!   bindgen. A file that exports NVML's names and is not NVML is beyond what any caller of `dlopen` can guard against.
+//! - A [`Device`] is made here alone, from a handle this session's library returned, and borrows the session; NVML keeps
+//!   handles valid until `nvmlShutdown`, which is never called.
+//! - Out-parameters are initialised plain integers, or structures and arrays of them, for which every bit pattern is a
+//!   value: enumerations are bound as integers, so an answer newer than the binding is a number, not undefined behaviour.
+
+use std::ffi::{c_char, c_uint, c_ulong};
+use std::marker::PhantomData;
+
+use nvml_wrapper_sys::bindings::{
+    nvmlBAR1Memory_t, nvmlConfComputeSystemCaps_t, nvmlConfComputeSystemState_t, nvmlDevice_t,
+    nvmlGpuFabricInfo_t, nvmlGpuFabricInfoV_t, nvmlMemory_t, nvmlPciInfo_t,
+    nvmlSystemConfComputeSettings_t,
+};
+
+use super::fault::{Answer, Fault};
+use super::session::Session;
+
+/// Longer than every string NVML returns (`NVML_DEVICE_NAME_V2_BUFFER_SIZE` and `..._UUID_V2_...` are 96).
+const TEXT: usize = 128;
+/// `NVML_AFFINITY_SCOPE_NODE`.
+const SCOPE_NODE: c_uint = 0;
+
+/// One GPU of a session.
+#[derive(Clone, Copy)]
+pub(super) struct Device<'s> {
+    handle: nvmlDevice_t,
+    session: PhantomData<&'s Session>,
+}
+
+/// Calls one function of the library, which it may lack.
+macro_rules! call {
+    ($session:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
+        match $session.lib().$function.as_ref() {
+            Err(_) => Err(Fault::missing(stringify!($function))),
+            // SAFETY: the function has the type the arguments were checked against (first rule above), handles come from
+            // a `Device` of this session (second), and each pointer is a unique reference to an initialised integer,
+            // structure or array (third) that outlives the call; lengths passed beside a pointer are that array's own.
+            Ok(function) => match unsafe { function($($argument),*) } {
+                0 => Ok(()),
+                code => Err(Fault::returned(stringify!($function), code)),
+            },
+        }
+    };
+}
+
+/// Methods for the functions that fill one out-parameter: its type, and what it holds before.
+macro_rules! questions {
+    (device: $( $method:ident = $function:ident -> $type:ty [$before:expr]; )*) => { impl Session { $(
+        pub(super) fn $method(&self, device: Device<'_>) -> Answer<$type> {
+            let mut out: $type = $before;
+            call!(self, $function(device.handle, &mut out)).map(|()| out)
+        }
+    )* } };
+    (link: $( $method:ident = $function:ident -> $type:ty [$before:expr]; )*) => { impl Session { $(
+        pub(super) fn $method(&self, device: Device<'_>, link: u32) -> Answer<$type> {
+            let mut out: $type = $before;
+            call!(self, $function(device.handle, link, &mut out)).map(|()| out)
+        }
+    )* } };
+    (system: $( $method:ident = $function:ident -> $type:ty [$before:expr]; )*) => { impl Session { $(
+        pub(super) fn $method(&self) -> Answer<$type> {
+            let mut out: $type = $before;
+            call!(self, $function(&mut out)).map(|()| out)
+        }
+    )* } };
+}
+
+questions! { device:
+    minor_number = nvmlDeviceGetMinorNumber -> u32 [0];
+    persistence_mode = nvmlDeviceGetPersistenceMode -> u32 [0];
+    bar1_memory = nvmlDeviceGetBAR1MemoryInfo -> nvmlBAR1Memory_t
+        [nvmlBAR1Memory_t { bar1Total: 0, bar1Free: 0, bar1Used: 0 }];
+    memory = nvmlDeviceGetMemoryInfo -> nvmlMemory_t [nvmlMemory_t { total: 0, free: 0, used: 0 }];
+    numa_node_id = nvmlDeviceGetNumaNodeId -> u32 [0];
+    pcie_generation = nvmlDeviceGetCurrPcieLinkGeneration -> u32 [0];
+    max_pcie_generation = nvmlDeviceGetMaxPcieLinkGeneration -> u32 [0];
+    gpu_max_pcie_generation = nvmlDeviceGetGpuMaxPcieLinkGeneration -> u32 [0];
+    pcie_width = nvmlDeviceGetCurrPcieLinkWidth -> u32 [0];
+    max_pcie_width = nvmlDeviceGetMaxPcieLinkWidth -> u32 [0];
+    performance_state = nvmlDeviceGetPerformanceState -> u32 [0];
+    virtualization_mode = nvmlDeviceGetVirtualizationMode -> u32 [0];
+    architecture = nvmlDeviceGetArchitecture -> u32 [0];
+    multi_gpu_board = nvmlDeviceGetMultiGpuBoard -> u32 [0];
+    fabric_v1 = nvmlDeviceGetGpuFabricInfo -> nvmlGpuFabricInfo_t
+        [nvmlGpuFabricInfo_t { clusterUuid: [0; 16], status: 0, cliqueId: 0, state: 0 }];
+}
+
+questions! { link:
+    link_state = nvmlDeviceGetNvLinkState -> u32 [0];
+    link_version = nvmlDeviceGetNvLinkVersion -> u32 [0];
+    link_remote_type = nvmlDeviceGetNvLinkRemoteDeviceType -> u32 [0];
+    link_remote_pci = nvmlDeviceGetNvLinkRemotePciInfo_v2 -> nvmlPciInfo_t [NO_ADDRESS];
+}
+
+questions! { system:
+    device_count = nvmlDeviceGetCount_v2 -> u32 [0];
+    cuda_driver_version_v1 = nvmlSystemGetCudaDriverVersion -> i32 [0];
+    cuda_driver_version_v2 = nvmlSystemGetCudaDriverVersion_v2 -> i32 [0];
+    confidential_capabilities = nvmlSystemGetConfComputeCapabilities -> nvmlConfComputeSystemCaps_t
+        [nvmlConfComputeSystemCaps_t { cpuCaps: 0, gpusCaps: 0 }];
+    confidential_state = nvmlSystemGetConfComputeState -> nvmlConfComputeSystemState_t
+        [nvmlConfComputeSystemState_t { environment: 0, ccFeature: 0, devToolsMode: 0 }];
+    confidential_settings = nvmlSystemGetConfComputeSettings -> nvmlSystemConfComputeSettings_t
+        [nvmlSystemConfComputeSettings_t {
+            version: structure_version::<nvmlSystemConfComputeSettings_t>(1),
+            environment: 0, ccFeature: 0, devToolsMode: 0, multiGpuMode: 0,
+        }];
+}
+
+const NO_ADDRESS: nvmlPciInfo_t = nvmlPciInfo_t {
+    busIdLegacy: [0; 16],
+    domain: 0,
+    bus: 0,
+    device: 0,
+    pciDeviceId: 0,
+    pciSubSystemId: 0,
+    busId: [0; 32],
+};
+
+/// The structure's size, and its version in the top byte (`NVML_STRUCT_VERSION`).
+const fn structure_version<T>(version: u32) -> u32 {
+    size_of::<T>() as u32 | version << 24
+}
+
+impl Session {
+    /// 6.6 ms on a H200: the driver attaches the GPU.
+    pub(super) fn device(&self, index: u32) -> Answer<Device<'_>> {
+        let mut handle: nvmlDevice_t = std::ptr::null_mut();
+        call!(self, nvmlDeviceGetHandleByIndex_v2(index, &mut handle))?;
+        Ok(Device {
+            handle,
+            session: PhantomData,
+        })
+    }
+
+    pub(super) fn bus_id(&self, device: Device<'_>) -> Answer<String> {
+        let mut out = NO_ADDRESS;
+        call!(self, nvmlDeviceGetPciInfo_v3(device.handle, &mut out)).map(|()| text(&out.busId))
+    }
+
+    pub(super) fn name(&self, device: Device<'_>) -> Answer<String> {
+        let mut out: [c_char; TEXT] = [0; TEXT];
+        call!(
+            self,
+            nvmlDeviceGetName(device.handle, out.as_mut_ptr(), TEXT as c_uint)
+        )
+        .map(|()| text(&out))
+    }
+
+    pub(super) fn uuid(&self, device: Device<'_>) -> Answer<String> {
+        let mut out: [c_char; TEXT] = [0; TEXT];
+        call!(
+            self,
+            nvmlDeviceGetUUID(device.handle, out.as_mut_ptr(), TEXT as c_uint)
+        )
+        .map(|()| text(&out))
+    }
+
+    pub(super) fn driver_version(&self) -> Answer<String> {
+        let mut out: [c_char; TEXT] = [0; TEXT];
+        call!(
+            self,
+            nvmlSystemGetDriverVersion(out.as_mut_ptr(), TEXT as c_uint)
+        )
+        .map(|()| text(&out))
+    }
+
+    pub(super) fn nvml_version(&self) -> Answer<String> {
+        let mut out: [c_char; TEXT] = [0; TEXT];
+        call!(
+            self,
+            nvmlSystemGetNVMLVersion(out.as_mut_ptr(), TEXT as c_uint)
+        )
+        .map(|()| text(&out))
+    }
+
+    /// Now, and after the next reset.
+    pub(super) fn mig_mode(&self, device: Device<'_>) -> Answer<(u32, u32)> {
+        let (mut current, mut pending) = (0, 0);
+        call!(
+            self,
+            nvmlDeviceGetMigMode(device.handle, &mut current, &mut pending)
+        )
+        .map(|()| (current, pending))
+    }
+
+    /// `version` 2 or 3; version 2 is version 3 without its last member, so one buffer serves both.
+    pub(super) fn fabric(&self, device: Device<'_>, version: u32) -> Answer<nvmlGpuFabricInfoV_t> {
+        let size = match version {
+            2 => structure_version::<nvml_wrapper_sys::bindings::nvmlGpuFabricInfo_v2_t>(2),
+            _ => structure_version::<nvmlGpuFabricInfoV_t>(3),
+        };
+        let mut out = nvmlGpuFabricInfoV_t {
+            version: size,
+            clusterUuid: [0; 16],
+            status: 0,
+            cliqueId: 0,
+            state: 0,
+            healthMask: 0,
+            healthSummary: 0,
+        };
+        call!(self, nvmlDeviceGetGpuFabricInfoV(device.handle, &mut out)).map(|()| out)
+    }
+
+    /// A bit a CPU, in `WORDS` words.
+    pub(super) fn cpu_affinity<const WORDS: usize>(
+        &self,
+        device: Device<'_>,
+    ) -> Answer<[c_ulong; WORDS]> {
+        let mut out = [0; WORDS];
+        call!(
+            self,
+            nvmlDeviceGetCpuAffinity(device.handle, WORDS as c_uint, out.as_mut_ptr())
+        )
+        .map(|()| out)
+    }
+
+    /// A bit a NUMA node, in `WORDS` words.
+    pub(super) fn memory_affinity<const WORDS: usize>(
+        &self,
+        device: Device<'_>,
+    ) -> Answer<[c_ulong; WORDS]> {
+        let mut out = [0; WORDS];
+        call!(
+            self,
+            nvmlDeviceGetMemoryAffinity(
+                device.handle,
+                WORDS as c_uint,
+                out.as_mut_ptr(),
+                SCOPE_NODE
+            )
+        )
+        .map(|()| out)
+    }
+
+    pub(super) fn common_ancestor(&self, a: Device<'_>, b: Device<'_>) -> Answer<u32> {
+        let mut out = 0;
+        call!(
+            self,
+            nvmlDeviceGetTopologyCommonAncestor(a.handle, b.handle, &mut out)
+        )
+        .map(|()| out)
+    }
+
+    pub(super) fn p2p_status(&self, a: Device<'_>, b: Device<'_>, kind: u32) -> Answer<u32> {
+        let mut out = 0;
+        call!(
+            self,
+            nvmlDeviceGetP2PStatus(a.handle, b.handle, kind, &mut out)
+        )
+        .map(|()| out)
+    }
+}
+
+/// The text before the first NUL; a byte that is not UTF-8 becomes U+FFFD.
+pub(super) fn text(buffer: &[c_char]) -> String {
+    let bytes: Vec<u8> = buffer
+        .iter()
+        .take_while(|&&c| c != 0)
+        .map(|c| c.to_ne_bytes()[0])
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

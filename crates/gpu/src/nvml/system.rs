@@ -1,0 +1,42 @@
+//! What NVML says of the machine as a whole.
+
+use super::facts::{ConfidentialCapabilities, ConfidentialCompute, ConfidentialState};
+use super::fault::LIBRARY_NOT_FOUND;
+use super::reading::Reading;
+use super::session::Session;
+
+/// The second form asks libcuda itself and says when there is none; the first, all an old library has, makes a version up
+/// then.
+pub(super) fn cuda_driver_version(session: &Session) -> Reading<i32> {
+    match session.cuda_driver_version_v2() {
+        Err(fault) if fault.code() == Some(LIBRARY_NOT_FOUND) => Reading::NotCovered,
+        Err(fault) if fault.code().is_none() => session.cuda_driver_version_v1().into(),
+        other => other.into(),
+    }
+}
+
+/// 0.05 ms, so it is always asked.
+pub(super) fn confidential_compute(session: &Session) -> ConfidentialCompute {
+    ConfidentialCompute {
+        capabilities: session
+            .confidential_capabilities()
+            .map(|caps| ConfidentialCapabilities {
+                cpu: caps.cpuCaps.into(),
+                gpus: caps.gpusCaps != 0,
+            })
+            .into(),
+        state: session
+            .confidential_state()
+            .map(|state| ConfidentialState {
+                environment: state.environment.into(),
+                enabled: state.ccFeature != 0,
+                devtools: state.devToolsMode != 0,
+            })
+            .into(),
+        links: Reading::of_newer_argument(
+            session
+                .confidential_settings()
+                .map(|settings| settings.multiGpuMode.into()),
+        ),
+    }
+}

@@ -1,0 +1,92 @@
+//! Starting the reader against a machine file and taking its outcome.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use fake_nvml_build::Driver;
+use gpu::nvml::{Nvml, Outcome, Want};
+
+pub type Test = Result<(), Box<dyn Error>>;
+
+pub const EVERYTHING: Want = Want {
+    links: true,
+    p2p: true,
+    details: true,
+};
+pub const NOTHING: Want = Want {
+    links: false,
+    p2p: false,
+    details: false,
+};
+
+/// A command that runs [`child`](super::child) alone.
+pub fn reader(want: Want, out: &Path) -> Result<Command, Box<dyn Error>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args(["--exact", "child"])
+        .env("NVML_TEST_OUT", out)
+        .env("NVML_TEST_WANT", serde_json::to_string(&want)?);
+    Ok(command)
+}
+
+/// What the child left, within a time no reading needs: a test of what must not hang must not hang itself.
+pub fn outcome(mut command: Command, out: &Path) -> Result<Outcome, Box<dyn Error>> {
+    let mut child = command.stdout(std::process::Stdio::null()).spawn()?;
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if start.elapsed() > Duration::from_secs(60) {
+            child.kill()?;
+            child.wait()?;
+            return Err("the reader hangs".into());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    if !status.success() {
+        return Err(format!("the reader failed: {status}").into());
+    }
+    Ok(serde_json::from_str(&std::fs::read_to_string(out)?)?)
+}
+
+/// What is read of a machine file.
+pub fn simulate(driver: Driver, machine: &Path, want: Want) -> Result<Outcome, Box<dyn Error>> {
+    let directory = fake_nvml_build::build(driver)?;
+    let temporary = tempfile::tempdir()?;
+    let out = temporary.path().join("outcome.json");
+    let mut command = reader(want, &out)?;
+    command.envs(fake_nvml_build::environment(&directory, machine));
+    outcome(command, &out)
+}
+
+pub fn read(driver: Driver, machine: &str, want: Want) -> Result<Nvml, Box<dyn Error>> {
+    match simulate(driver, &fake_nvml_build::machine(machine), want)? {
+        Outcome::Read(nvml) => Ok(nvml),
+        other => Err(format!("{other:?}").into()),
+    }
+}
+
+/// The machine of `base` with some keys replaced.
+pub fn changed(base: &str, changes: &str, directory: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let mut machine: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(fake_nvml_build::machine(base))?)?;
+    let changes: serde_json::Map<String, serde_json::Value> = serde_json::from_str(changes)?;
+    for (key, value) in changes {
+        machine[key] = value;
+    }
+    let path = directory.join("machine.json");
+    std::fs::write(&path, machine.to_string())?;
+    Ok(path)
+}
+
+pub fn read_changed(base: &str, changes: &str, want: Want) -> Result<Outcome, Box<dyn Error>> {
+    let temporary = tempfile::tempdir()?;
+    simulate(
+        Driver::Current,
+        &changed(base, changes, temporary.path())?,
+        want,
+    )
+}
