@@ -11,9 +11,7 @@ mod link;
 
 pub use acs::{Acs, AcsBits};
 pub use express::{Express, PortType};
-pub use extended::{
-    Aer, Ats, CorrectableErrors, ResizableBar, SerialNumber, SrIov, UncorrectableErrors,
-};
+pub use extended::{Aer, Ats, CorrectableErrors, ResizableBar, SerialNumber, SrIov, UncorrectableErrors};
 pub use header::{Bar, BarKind, Class, Command, Header, HeaderKind, Status, Subsystem};
 pub use link::{Aspm, Link, LinkPair, LinkSpeed};
 

@@ -3,7 +3,26 @@
 mod bdf;
 pub mod config;
 mod fact;
+mod facts;
+mod finding;
+mod idlist;
+mod nvml;
+mod pci;
+mod rdma;
+mod system;
+mod topology;
 
 pub use bdf::{Bdf, BdfError};
-pub use config::Config;
+pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
 pub use fact::{Fact, Why};
+pub use facts::{Facts, Note};
+pub use finding::{Evidence, Finding, Fix, Outcome, Severity, Summary};
+pub use idlist::{IdList, IdListError};
+pub use nvml::{Bar1, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
+pub use pci::{Attributes, Ids, LinkState, PciDevice, Place, Resource, RootBus};
+pub use rdma::{RdmaDevice, RdmaPort};
+pub use system::{
+    Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, NodeFile, NodeState, NumaNode, PeerMemory, Platform, PlatformKind,
+    Process,
+};
+pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Topology, Verdict};

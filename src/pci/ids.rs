@@ -125,14 +125,8 @@ mod tests {
         let ids = Ids::new(TEXT);
         assert_eq!(ids.vendor(0x10de).as_deref(), Some("NVIDIA Corporation"));
         assert_eq!(ids.vendor(0x15b3).as_deref(), Some("Mellanox Technologies"));
-        assert_eq!(
-            ids.device(0x10de, 0x2330).as_deref(),
-            Some("GH100 [H100 SXM5 80GB]")
-        );
-        assert_eq!(
-            ids.device(0x10de, 0x2335).as_deref(),
-            Some("GH100 [H200 \u{fffd}]")
-        );
+        assert_eq!(ids.device(0x10de, 0x2330).as_deref(), Some("GH100 [H100 SXM5 80GB]"));
+        assert_eq!(ids.device(0x10de, 0x2335).as_deref(), Some("GH100 [H200 \u{fffd}]"));
         assert_eq!(ids.class(0x03).as_deref(), Some("Display controller"));
         assert_eq!(ids.subclass(0x03, 0x02).as_deref(), Some("3D controller"));
         assert_eq!(ids.device(0x10de, 0x0001), None);

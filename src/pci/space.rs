@@ -75,11 +75,7 @@ impl<'a> Reader<'a> {
     /// Exactly `N` bytes of a structure that never is all ones.
     ///
     /// A device that went away between two reads answers ones to the second.
-    pub(super) fn structure<const N: usize>(
-        &mut self,
-        at: u16,
-        what: &str,
-    ) -> Result<[u8; N], Why> {
+    pub(super) fn structure<const N: usize>(&mut self, at: u16, what: &str) -> Result<[u8; N], Why> {
         let mut out = [0; N];
         self.fill(at, &mut out, what)?;
         if out.iter().all(|byte| *byte == 0xff) {

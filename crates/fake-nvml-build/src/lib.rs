@@ -46,8 +46,7 @@ pub fn build(driver: Driver) -> Result<PathBuf, String> {
     let lock = target.join("lock");
     // Both drivers come out of cargo under one name: nobody else builds until this one is in its place.
     let held = fs::File::create(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
-    held.lock()
-        .map_err(|error| format!("{}: {error}", lock.display()))?;
+    held.lock().map_err(|error| format!("{}: {error}", lock.display()))?;
 
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
@@ -92,10 +91,7 @@ pub fn machine(name: &str) -> PathBuf {
 /// What to start a program with, so that it finds the library of `directory`, answering from `machine`.
 #[must_use]
 pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
-    [
-        ("LD_LIBRARY_PATH", directory.into()),
-        ("FAKE_NVML", machine.into()),
-    ]
+    [("LD_LIBRARY_PATH", directory.into()), ("FAKE_NVML", machine.into())]
 }
 
 /// A copy under the name, swapped in whole: a process may have the old one open, and a symbolic link would show its own

@@ -14,11 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = std::time::Instant::now();
     let outcome = gpu::nvml::read(&want, None);
     let took = start.elapsed();
-    writeln!(
-        std::io::stdout(),
-        "{}",
-        serde_json::to_string_pretty(&outcome)?
-    )?;
+    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&outcome)?)?;
     writeln!(std::io::stderr(), "{:.1} ms", took.as_secs_f64() * 1e3)?;
     Ok(())
 }

@@ -32,14 +32,8 @@ impl Acs {
     /// With request redirect also on, such a request goes up to the root complex; without it, it is blocked
     /// (PCIe 6.12.3). The number is that of the other port (or of the other function of the same device).
     pub fn egress_blocks(&self, port: u8) -> bool {
-        let word = self
-            .egress_vector
-            .get(usize::from(port / 32))
-            .copied()
-            .unwrap_or(0);
-        self.control.egress_control()
-            && u16::from(port) < self.egress_size
-            && word & 1 << (port % 32) != 0
+        let word = self.egress_vector.get(usize::from(port / 32)).copied().unwrap_or(0);
+        self.control.egress_control() && u16::from(port) < self.egress_size && word & 1 << (port % 32) != 0
     }
 }
 

@@ -15,11 +15,7 @@ fn lists_that_do_not_end_well() {
     expect(&change(0x34, &[0x3c]), "+B++", &[low]);
     let mut space = endpoint();
     put(&mut space, 0x60, &[0x05, 0x40]);
-    expect(
-        &full(&space),
-        "+B++",
-        &["capability list loops back from 0x60 to 0x40"],
-    );
+    expect(&full(&space), "+B++", &["capability list loops back from 0x60 to 0x40"]);
     // What was found before the break is kept.
     expect(
         &change(0x61, &[0x40]),
@@ -33,11 +29,7 @@ fn lists_that_do_not_end_well() {
         "+B++",
         &["no valid id (ff) in capability at 0x60"],
     );
-    expect(
-        &change(0x0e, &[0x7f]),
-        "BBBB",
-        &["unknown header type 0x7f at 0xe"],
-    );
+    expect(&change(0x0e, &[0x7f]), "BBBB", &["unknown header type 0x7f at 0xe"]);
 
     let head = |next: u32| (next << 20 | 0x1_000d).to_le_bytes();
     let low = "extended capability pointer 0x40 at 0x140 leads below 0x100";

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::codes::{
-    Architecture, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, P2p,
-    ProtectedLinks, RemoteDevice, Virtualization,
+    Architecture, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, P2p, ProtectedLinks,
+    RemoteDevice, Virtualization,
 };
 use super::reading::Reading;
 

@@ -25,12 +25,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use codes::{
-    Architecture, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, P2p,
-    ProtectedLinks, RemoteDevice, Virtualization,
+    Architecture, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, P2p, ProtectedLinks,
+    RemoteDevice, Virtualization,
 };
 pub use facts::{
-    Bar1, ConfidentialCapabilities, ConfidentialCompute, ConfidentialState, Details, Fabric, Gpu,
-    Link, Mig, Nvml, Pair, Pcie, Unreachable,
+    Bar1, ConfidentialCapabilities, ConfidentialCompute, ConfidentialState, Details, Fabric, Gpu, Link, Mig, Nvml,
+    Pair, Pcie, Unreachable,
 };
 pub use reading::Reading;
 
@@ -79,12 +79,10 @@ pub enum Outcome {
 /// to exit.
 pub fn read(want: &Want, library: Option<&Path>) -> Outcome {
     // Nothing of ours is observed after a panic, so nothing can be seen half-changed.
-    catch_unwind(AssertUnwindSafe(|| attempt(want, library))).unwrap_or_else(|cause| {
-        Outcome::Failed {
-            code: None,
-            name: "panic".to_owned(),
-            reason: format!("the NVML reader panicked: {}", words(cause.as_ref())),
-        }
+    catch_unwind(AssertUnwindSafe(|| attempt(want, library))).unwrap_or_else(|cause| Outcome::Failed {
+        code: None,
+        name: "panic".to_owned(),
+        reason: format!("the NVML reader panicked: {}", words(cause.as_ref())),
     })
 }
 

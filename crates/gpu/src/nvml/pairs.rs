@@ -27,11 +27,7 @@ pub(super) fn read(session: &Session, gpus: &[(u32, Device<'_>)]) -> Vec<Pair> {
     pairs
 }
 
-fn pair(
-    session: &Session,
-    (a, device_a): (u32, Device<'_>),
-    (b, device_b): (u32, Device<'_>),
-) -> Pair {
+fn pair(session: &Session, (a, device_a): (u32, Device<'_>), (b, device_b): (u32, Device<'_>)) -> Pair {
     let status = |kind| -> Reading<P2p> {
         Reading::of_newer_argument(session.p2p_status(device_a, device_b, kind)).map(Into::into)
     };

@@ -84,9 +84,5 @@ pub fn changed(base: &str, changes: &str, directory: &Path) -> Result<PathBuf, B
 
 pub fn read_changed(base: &str, changes: &str, want: Want) -> Result<Outcome, Box<dyn Error>> {
     let temporary = tempfile::tempdir()?;
-    simulate(
-        Driver::Current,
-        &changed(base, changes, temporary.path())?,
-        want,
-    )
+    simulate(Driver::Current, &changed(base, changes, temporary.path())?, want)
 }

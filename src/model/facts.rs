@@ -1,0 +1,84 @@
+//! Everything the collectors read of one machine.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Bdf, Driver, Fact, Gdrdrv, Host, IdList, Kernel, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform,
+    Process, RdmaDevice,
+};
+
+/// The facts of one machine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Facts {
+    /// The header of a report.
+    pub host: Host,
+    /// Every PCI function, by address.
+    pub pci: Fact<Vec<PciDevice>>,
+    /// NUMA nodes that are online.
+    pub numa: Fact<Vec<NumaNode>>,
+    /// RDMA devices, by name and number.
+    pub rdma: Fact<Vec<RdmaDevice>>,
+    /// NVMe controllers: name and address.
+    pub nvme: Fact<Vec<(String, Bdf)>>,
+    /// What NVML answered; unknown where it was not asked or did not answer in time.
+    pub nvml: Fact<NvmlOutcome>,
+    /// The NVIDIA driver.
+    pub driver: Driver,
+    /// The nodes `/dev/nvidia*`.
+    pub nvidia_nodes: Fact<Vec<NodeFile>>,
+    /// Peer memory.
+    pub peer_memory: PeerMemory,
+    /// gdrdrv.
+    pub gdrdrv: Gdrdrv,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// This process.
+    pub process: Process,
+    /// The platform.
+    pub platform: Platform,
+    /// CPUs that are online.
+    pub online_cpus: Fact<IdList>,
+    /// What could not be read or made sense of, for the reader of the report.
+    pub notes: Vec<Note>,
+}
+
+/// Something that could not be read or made sense of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Note {
+    /// The file or call.
+    pub source: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl Facts {
+    /// The PCI functions, where they are known.
+    pub fn devices(&self) -> &[PciDevice] {
+        self.pci.known().map_or(&[], Vec::as_slice)
+    }
+
+    /// One PCI function by address; the list is sorted.
+    pub fn device(&self, bdf: Bdf) -> Option<&PciDevice> {
+        let devices = self.devices();
+        devices
+            .binary_search_by_key(&bdf, |d| d.bdf)
+            .ok()
+            .and_then(|at| devices.get(at))
+    }
+
+    /// The NVIDIA GPUs on the bus, by address.
+    pub fn gpus(&self) -> impl Iterator<Item = &PciDevice> {
+        self.devices()
+            .iter()
+            .filter(|d| d.ids.known().is_some_and(|ids| ids.is_nvidia_gpu()))
+    }
+
+    /// NVML's reading, where there is one.
+    pub fn nvml(&self) -> Option<&super::Nvml> {
+        match self.nvml.known() {
+            Some(NvmlOutcome::Read(nvml)) => Some(nvml),
+            _ => None,
+        }
+    }
+}

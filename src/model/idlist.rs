@@ -1,0 +1,160 @@
+//! A set of CPUs or NUMA nodes as the kernel prints it: `0-3,8,10-11`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Sorted, merged ranges, both ends included. Written as the kernel's `%*pbl` does.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct IdList {
+    ranges: Vec<(u32, u32)>,
+}
+
+/// Why a text is no list of ids.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not a list of numbers and ranges such as 0-3,8")]
+pub struct IdListError {
+    /// What was given.
+    pub text: String,
+}
+
+impl IdList {
+    /// The list of these ids, in any order.
+    pub fn new(ids: impl IntoIterator<Item = u32>) -> Self {
+        Self::merged(ids.into_iter().map(|id| (id, id)).collect())
+    }
+
+    fn merged(mut ranges: Vec<(u32, u32)>) -> Self {
+        ranges.sort_unstable();
+        let mut out: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
+        for (low, high) in ranges {
+            match out.last_mut() {
+                Some(last) if low <= last.1.saturating_add(1) => last.1 = last.1.max(high),
+                _ => out.push((low, high)),
+            }
+        }
+        Self { ranges: out }
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Whether it holds this id.
+    pub fn contains(&self, id: u32) -> bool {
+        self.ranges.iter().any(|&(low, high)| (low..=high).contains(&id))
+    }
+
+    /// Whether the two have an id in common.
+    pub fn intersects(&self, other: &Self) -> bool {
+        self.ranges
+            .iter()
+            .any(|&(low, high)| other.ranges.iter().any(|&(l, h)| l <= high && low <= h))
+    }
+
+    /// The ids both have.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut ranges = Vec::new();
+        for &(low, high) in &self.ranges {
+            for &(l, h) in &other.ranges {
+                if l <= high && low <= h {
+                    ranges.push((low.max(l), high.min(h)));
+                }
+            }
+        }
+        Self::merged(ranges)
+    }
+
+    /// The lowest id.
+    pub fn first(&self) -> Option<u32> {
+        self.ranges.first().map(|&(low, _)| low)
+    }
+
+    /// How many ids it holds.
+    pub fn len(&self) -> u64 {
+        self.ranges.iter().map(|&(low, high)| u64::from(high - low) + 1).sum()
+    }
+}
+
+impl FromStr for IdList {
+    type Err = IdListError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || IdListError {
+            text: text.trim().chars().take(80).collect(),
+        };
+        let mut ranges = Vec::new();
+        for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+            let (low, high) = part.split_once('-').unwrap_or((part, part));
+            let low: u32 = low.trim().parse().map_err(|_| error())?;
+            let high: u32 = high.trim().parse().map_err(|_| error())?;
+            if high < low {
+                return Err(error());
+            }
+            ranges.push((low, high));
+        }
+        Ok(Self::merged(ranges))
+    }
+}
+
+impl TryFrom<String> for IdList {
+    type Error = IdListError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<IdList> for String {
+    fn from(list: IdList) -> Self {
+        list.to_string()
+    }
+}
+
+impl fmt::Display for IdList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (low, high)) in self.ranges.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            if low == high {
+                write!(f, "{comma}{low}")?;
+            } else {
+                write!(f, "{comma}{low}-{high}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_writes_as_the_kernel() {
+        for text in ["", "0", "0-31", "0-55,112-167", "0,2,4,6"] {
+            assert_eq!(text.parse::<IdList>().map(|l| l.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!(IdList::new([3, 1, 2, 7]).to_string(), "1-3,7");
+        assert_eq!("0-4294967295".parse::<IdList>().map(|l| l.len()), Ok(1 << 32));
+    }
+
+    #[test]
+    fn refuses_what_is_no_list() {
+        for text in ["a", "3-1", "1-", "-1", "4294967296", "1;2"] {
+            assert!(text.parse::<IdList>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn knows_sets() {
+        let (a, b) = (IdList::new(0..8), IdList::new([6, 7, 8, 9]));
+        assert!(a.intersects(&b) && a.contains(7) && !a.contains(8));
+        assert_eq!(a.intersection(&b).to_string(), "6-7");
+        assert!(!a.intersects(&IdList::new([8])));
+    }
+}

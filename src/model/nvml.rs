@@ -1,0 +1,170 @@
+//! What NVIDIA's management library answered.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Bdf, Fact, IdList};
+
+/// How a reading of NVML ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NvmlOutcome {
+    /// It answered.
+    Read(Box<Nvml>),
+    /// The library is not on this machine.
+    Absent {
+        /// What the loader said.
+        reason: String,
+    },
+    /// The library is there and refused.
+    Failed {
+        /// NVML's return code: 9 driver not loaded, 18 library and driver differ.
+        ///
+        /// None where it is not NVML that refused: the library cannot be used or its binding panicked.
+        code: Option<u32>,
+        /// What it means.
+        reason: String,
+    },
+}
+
+/// One reading of NVML.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Nvml {
+    /// The library file that was loaded.
+    pub library: Option<String>,
+    /// Driver version, as in `580.159.04`.
+    pub driver_version: Fact<String>,
+    /// CUDA version the driver serves, times 1000 (13000 = 13.0).
+    pub cuda_version: Fact<u32>,
+    /// Whether confidential computing is on.
+    pub confidential_compute: Fact<bool>,
+    /// The GPUs, in NVML's order (by PCI address).
+    pub gpus: Vec<NvmlGpu>,
+    /// GPUs that NVML counts and cannot reach, in words.
+    pub unreachable: Vec<String>,
+    /// Each ordered pair that was asked about.
+    pub pairs: Vec<NvmlPair>,
+}
+
+/// One GPU as NVML sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NvmlGpu {
+    /// NVML index.
+    pub index: u32,
+    /// Address.
+    pub bdf: Bdf,
+    /// Product name.
+    pub name: Fact<String>,
+    /// `GPU-…`.
+    pub uuid: Fact<String>,
+    /// N of `/dev/nvidiaN`.
+    pub minor: Fact<u32>,
+    /// NVLinks that are up; known and empty where the GPU has none.
+    pub active_links: Fact<Vec<NvLink>>,
+    /// The NUMA node of its memory, on coherent GPUs.
+    pub memory_node: Fact<Option<u32>>,
+    /// CPUs near it.
+    pub cpu_affinity: Fact<IdList>,
+    /// BAR1 aperture.
+    pub bar1: Fact<Bar1>,
+    /// Device memory, bytes.
+    pub memory_total: Fact<u64>,
+    /// Persistence mode.
+    pub persistence: Fact<bool>,
+    /// Multi-instance GPU mode is on.
+    pub mig: Fact<bool>,
+    /// Fabric state in NVML's words: not_supported, not_started, in_progress, completed.
+    pub fabric: Fact<String>,
+    /// Performance state, 0 the highest.
+    pub performance_state: Fact<u32>,
+    /// How it is virtualised in NVML's words: none, passthrough, vgpu, host_vgpu, host_vsga.
+    pub virtualization: Fact<String>,
+    /// Architecture in NVML's words: kepler to blackwell.
+    pub architecture: Fact<String>,
+}
+
+/// One NVLink.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NvLink {
+    /// Its number on this GPU.
+    pub index: u32,
+    /// What is at the other end: gpu, switch, npu, unknown.
+    pub remote: Fact<String>,
+    /// Where the other end is.
+    pub remote_bdf: Fact<Bdf>,
+}
+
+/// The BAR1 aperture, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bar1 {
+    /// Size.
+    pub total: u64,
+    /// In use.
+    pub used: u64,
+}
+
+/// What NVML says of an ordered pair of GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NvmlPair {
+    /// Index of the first GPU.
+    pub from: u32,
+    /// Index of the second.
+    pub to: u32,
+    /// Common ancestor: internal, single, multiple, hostbridge, node, system.
+    pub ancestor: Fact<String>,
+    /// Peer-to-peer status by capability.
+    pub p2p: BTreeMap<P2pCapability, Fact<P2pStatus>>,
+}
+
+/// A peer-to-peer capability, by the letter `nvidia-smi topo -p2p` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum P2pCapability {
+    /// Reads (r).
+    Read,
+    /// Writes (w).
+    Write,
+    /// NVLink (n).
+    Nvlink,
+    /// Atomics (a).
+    Atomics,
+    /// PCI Express (p).
+    Pci,
+}
+
+/// Whether a capability is granted, and if not, why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum P2pStatus {
+    /// Granted.
+    Ok,
+    /// The chipset is not supported.
+    Chipset,
+    /// The GPU is not supported.
+    Gpu,
+    /// The topology is not supported.
+    Topology,
+    /// Disabled by a registry key of the driver.
+    Disabled,
+    /// Not supported.
+    NotSupported,
+    /// NVML does not know, or answered something newer than gdr.
+    Unknown,
+}
+
+impl P2pStatus {
+    /// The abbreviation of nvidia-smi's legend.
+    pub fn abbreviation(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Chipset => "CNS",
+            Self::Gpu => "GNS",
+            Self::Topology => "TNS",
+            Self::Disabled => "DR",
+            Self::NotSupported => "NS",
+            Self::Unknown => "U",
+        }
+    }
+}

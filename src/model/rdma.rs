@@ -1,0 +1,38 @@
+//! RDMA devices as sysfs lists them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Bdf, Fact, NodeFile};
+
+/// One device of `/sys/class/infiniband`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RdmaDevice {
+    /// Its name, as in `mlx5_0`.
+    pub name: String,
+    /// The PCI function it is, or for a software device the function of the netdev it runs over.
+    pub place: Fact<Option<Bdf>>,
+    /// The netdev of a software device (`parent`); none where the device is hardware.
+    pub parent: Fact<Option<String>>,
+    /// Its ports, by number.
+    pub ports: Fact<Vec<RdmaPort>>,
+    /// Its `/dev/infiniband/uverbsN`; none where sysfs lists none.
+    pub uverbs: Fact<Option<NodeFile>>,
+    /// The PCI function's vital product data names it as a management function of an NVSwitch system.
+    pub management: Fact<bool>,
+    /// The physical function, where this is a virtual one.
+    pub physical_function: Fact<Option<Bdf>>,
+}
+
+/// One port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RdmaPort {
+    /// Port number, from 1.
+    pub number: u32,
+    /// As in `ACTIVE`, `DOWN`.
+    pub state: Fact<String>,
+    /// `InfiniBand` or `Ethernet`.
+    pub link_layer: Fact<String>,
+    /// As in `400 Gb/sec (4X NDR)`.
+    pub rate: Fact<String>,
+}

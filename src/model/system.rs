@@ -1,0 +1,260 @@
+//! The machine around the devices: driver, kernel, process, platform.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Bdf, Fact, IdList};
+
+/// The header of a report: for a reader to recognise the machine, never for a verdict.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// Where the facts come from: `live`, or the directory that was read.
+    pub source: String,
+    /// Host name.
+    pub name: Option<String>,
+    /// Operating system, as in `Debian GNU/Linux 12`.
+    pub os: Option<String>,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// CPU brand.
+    pub cpu: Option<String>,
+    /// Logical CPUs.
+    pub cpus: Option<u64>,
+    /// Memory, bytes.
+    pub memory: Option<u64>,
+}
+
+/// One NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NumaNode {
+    /// Its number.
+    pub id: u32,
+    /// Its CPUs; empty for a node that is memory alone.
+    pub cpus: IdList,
+}
+
+/// The NVIDIA driver as the kernel shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Driver {
+    /// The first line of `/proc/driver/nvidia/version`; none where the driver is not loaded.
+    pub version_line: Fact<Option<String>>,
+    /// `/sys/module/nvidia/version`; none where the module is not loaded.
+    pub module_version: Fact<Option<String>>,
+    /// `/proc/driver/nvidia/params` by name, values as printed with quotes taken off; none where it is not there.
+    pub params: Fact<Option<BTreeMap<String, String>>>,
+    /// `/proc/driver/nvidia/gpus/*/information` by address.
+    pub gpus: Fact<BTreeMap<Bdf, DriverGpu>>,
+}
+
+/// One GPU as the driver's proc files show it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DriverGpu {
+    /// `Model`.
+    pub model: Option<String>,
+    /// `GPU UUID`.
+    pub uuid: Option<String>,
+    /// `Device Minor`: N of `/dev/nvidiaN`.
+    pub minor: Option<u32>,
+}
+
+/// A loaded kernel module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Module {
+    /// Its name, with underscores.
+    pub name: String,
+    /// Who uses it.
+    pub users: Vec<String>,
+}
+
+/// The kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Kernel {
+    /// `/proc/sys/kernel/osrelease`.
+    pub release: Fact<String>,
+    /// `/proc/cmdline`.
+    pub command_line: Fact<String>,
+    /// `/proc/modules`; built-ins are not in it.
+    pub modules: Fact<Vec<Module>>,
+    /// Character devices of `/proc/devices`: name to majors.
+    pub char_devices: Fact<BTreeMap<String, Vec<u32>>>,
+    /// Type of each IOMMU group asked about, as in `DMA-FQ`, `identity`.
+    pub iommu_groups: BTreeMap<u32, Fact<String>>,
+    /// The IOMMUs in `/sys/class/iommu`.
+    pub iommus: Fact<Vec<String>>,
+}
+
+/// Peer memory clients: the road `nvidia-peermem` opens for RDMA.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PeerMemory {
+    /// `/sys/module/nvidia_peermem` is there.
+    pub nvidia_peermem: Fact<bool>,
+    /// `/sys/module/nv_peer_mem` is there: the old module of MLNX_OFED.
+    pub nv_peer_mem: Fact<bool>,
+    /// The clients in `/sys/kernel/mm/memory_peers`, as in `nv_mem`; none where the RDMA stack has no such interface.
+    pub clients: Fact<Option<Vec<String>>>,
+}
+
+/// A device node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeFile {
+    /// Its path.
+    pub path: String,
+    /// What is there; none where the path does not exist.
+    pub state: Fact<Option<NodeState>>,
+}
+
+/// What a device node is and whether this process may open it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeState {
+    /// It is a character device.
+    pub character: bool,
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// This process may read and write it, by its permissions; unknown for a recorded machine.
+    pub usable: Fact<bool>,
+}
+
+/// The gdrdrv kernel module of gdrcopy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Gdrdrv {
+    /// `/dev/gdrdrv`.
+    pub node: Option<NodeFile>,
+    /// `/sys/module/gdrdrv/version`; none where the module is not loaded.
+    pub version: Fact<Option<String>>,
+}
+
+/// This process, as `/proc/self` shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Process {
+    /// Soft limit of locked memory in bytes; none means unlimited.
+    pub memlock_soft: Fact<Option<u64>>,
+    /// Hard limit of locked memory in bytes; none means unlimited.
+    pub memlock_hard: Fact<Option<u64>>,
+    /// Effective capabilities.
+    pub capabilities: Fact<u64>,
+    /// Effective user id.
+    pub uid: Fact<u32>,
+    /// The user namespace is the initial one: its id map is the identity over all ids.
+    pub initial_user_namespace: Fact<bool>,
+    /// CPUs this process may run on.
+    pub cpus_allowed: Fact<IdList>,
+}
+
+impl Process {
+    /// Number of the capability to lock memory.
+    pub const CAP_IPC_LOCK: u32 = 14;
+    /// Number of the capability to administer the system.
+    pub const CAP_SYS_ADMIN: u32 = 21;
+
+    /// Whether it holds this capability in the initial user namespace, which is what the kernel's `capable()` asks.
+    pub fn capable(&self, capability: u32) -> Fact<bool> {
+        match (&self.capabilities, &self.initial_user_namespace) {
+            (Fact::Known(bits), _) if bits >> capability & 1 == 0 => Fact::Known(false),
+            (_, Fact::Known(false)) => Fact::Known(false),
+            (Fact::Known(_), Fact::Known(true)) => Fact::Known(true),
+            (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
+        }
+    }
+}
+
+/// What the machine is: bare metal, guest, container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Platform {
+    /// `hypervisor` is among the CPU's flags (x86).
+    pub hypervisor_flag: Fact<bool>,
+    /// The CPU's architecture: x86_64, aarch64, ppc64le.
+    pub architecture: Fact<String>,
+    /// DMI system manufacturer and product; none where the firmware has no such table.
+    pub dmi_vendor: Fact<Option<String>>,
+    /// DMI product name.
+    pub dmi_product: Fact<Option<String>>,
+    /// `/sys/hypervisor/type`; none where there is none.
+    pub hypervisor_type: Fact<Option<String>>,
+    /// Devices whose vendor is a hypervisor's: virtio and the like.
+    pub paravirtual_devices: usize,
+    /// Marks of a container: what was found, in words.
+    pub container_marks: Fact<Vec<String>>,
+    /// What the user said with `--platform`.
+    pub asserted: Option<PlatformKind>,
+}
+
+/// Where the machine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlatformKind {
+    /// On the hardware itself.
+    BareMetal,
+    /// In a virtual machine.
+    Guest,
+}
+
+impl Platform {
+    /// Manufacturers and products that are hypervisors', as systemd-detect-virt lists them.
+    const HYPERVISORS: [&'static str; 14] = [
+        "QEMU",
+        "KVM",
+        "VMware",
+        "VirtualBox",
+        "innotek",
+        "Xen",
+        "Bochs",
+        "Parallels",
+        "BHYVE",
+        "Amazon EC2",
+        "Google Compute Engine",
+        "OpenStack",
+        "Virtual Machine",
+        "Firecracker",
+    ];
+
+    /// What the machine is, as far as its facts tell, and the fact that decided.
+    ///
+    /// On x86 the CPU flag decides. Elsewhere DMI does, then paravirtual devices.
+    pub fn kind(&self) -> (Fact<PlatformKind>, String) {
+        if let Some(kind) = self.asserted {
+            return (Fact::Known(kind), "--platform".to_owned());
+        }
+        let guest = Fact::Known(PlatformKind::Guest);
+        if self.hypervisor_flag == Fact::Known(true) {
+            return (guest, "/proc/cpuinfo: flag hypervisor".to_owned());
+        }
+        if let Some(kind) = self.hypervisor_type.present() {
+            return (guest, format!("/sys/hypervisor/type: {kind}"));
+        }
+        for (file, text) in [("sys_vendor", &self.dmi_vendor), ("product_name", &self.dmi_product)] {
+            if let Some(text) = text.present()
+                && !text.contains(".metal")
+                && Self::HYPERVISORS.iter().any(|name| text.contains(name))
+            {
+                return (guest, format!("/sys/class/dmi/id/{file}: {text}"));
+            }
+        }
+        if self.paravirtual_devices > 0 {
+            let count = self.paravirtual_devices;
+            return (guest, format!("{count} paravirtual PCI devices"));
+        }
+        match (&self.hypervisor_flag, &self.dmi_vendor) {
+            (Fact::Known(false), _) => (
+                Fact::Known(PlatformKind::BareMetal),
+                "/proc/cpuinfo: no flag hypervisor".to_owned(),
+            ),
+            (_, Fact::Known(Some(vendor))) => (
+                Fact::Known(PlatformKind::BareMetal),
+                format!("/sys/class/dmi/id/sys_vendor: {vendor}"),
+            ),
+            (Fact::Unknown(why), _) => (Fact::Unknown(*why), "/proc/cpuinfo, /sys/class/dmi/id".to_owned()),
+            (_, _) => (Fact::default(), "/proc/cpuinfo, /sys/class/dmi/id".to_owned()),
+        }
+    }
+
+    /// Whether it is known to be a guest.
+    pub fn is_guest(&self) -> bool {
+        self.kind().0 == Fact::Known(PlatformKind::Guest)
+    }
+}
