@@ -1,0 +1,131 @@
+//! A program of ours or of the system, run with a deadline: it answers in time or is killed.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// The most a child may answer.
+const MOST: usize = 16 << 20;
+
+/// A running child.
+pub struct Running {
+    child: Child,
+    deadline: Instant,
+}
+
+/// How a child ended.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// What it wrote to standard output.
+    pub output: Vec<u8>,
+}
+
+impl Running {
+    /// Starts a command without input; its standard error goes nowhere.
+    pub fn start(command: &mut Command, patience: Duration) -> io::Result<Self> {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self {
+            child,
+            deadline: Instant::now() + patience,
+        })
+    }
+
+    /// Waits for the answer. An error of kind `TimedOut` means that the child was killed at the deadline.
+    pub fn finish(mut self) -> io::Result<Answer> {
+        let output = self.read_all()?;
+        // A child that closed its output may still hang on its way out.
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            if Instant::now() >= self.deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        };
+        Ok(Answer { status, output })
+    }
+
+    fn read_all(&mut self) -> io::Result<Vec<u8>> {
+        let Some(pipe) = self.child.stdout.take() else {
+            return Ok(Vec::new());
+        };
+        let mut output = Vec::new();
+        let mut buffer = [0; 16384];
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let timeout = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            let mut waiting = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
+            match poll(&mut waiting, Some(&timeout)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            match rustix::io::read(&pipe, &mut buffer) {
+                Ok(0) => return Ok(output),
+                Ok(count) => output.extend_from_slice(&buffer[..count]),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            if output.len() > MOST {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    /// Leaves no child behind. One that is stuck in the kernel dies when the kernel lets it go; we do not wait for that.
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            // The only error is that it has ended meanwhile.
+            let _ = self.child.kill();
+            let _ = self.child.try_wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str, patience: u64) -> io::Result<Answer> {
+        Running::start(
+            Command::new("/bin/sh").args(["-c", script]),
+            Duration::from_millis(patience),
+        )?
+        .finish()
+    }
+
+    #[test]
+    fn answers_and_exit_status_come_back() {
+        let answer = run("printf hello; exit 3", 10_000).expect("an answer");
+        assert_eq!(answer.output, b"hello");
+        assert_eq!(answer.status.code(), Some(3));
+    }
+
+    #[test]
+    fn a_hanging_child_is_killed_at_the_deadline() {
+        let start = Instant::now();
+        for script in ["sleep 60", "exec >&-; sleep 60"] {
+            let error = run(script, 100).expect_err("it hangs");
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{script}");
+        }
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,171 @@
+//! Files as a collector sees them: absolute paths in, bytes or a typed error out.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::model::{Fact, Why};
+
+/// The files of a world. Paths are absolute.
+pub trait Files: Send + Sync {
+    /// Opens a regular file for reading.
+    fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError>;
+
+    /// The target of a symbolic link, as it is written.
+    fn read_link(&self, path: &Path) -> Result<PathBuf, FileError>;
+
+    /// The names in a directory, sorted by bytes. A name that is no UTF-8 is left out: none of the kernel's is.
+    fn list(&self, path: &Path) -> Result<Vec<String>, FileError>;
+
+    /// What a path leads to, links followed.
+    fn state(&self, path: &Path) -> Result<FileState, FileError>;
+
+    /// Whether this process may read and write what is there; not covered for a recorded machine.
+    fn usable(&self, path: &Path) -> Fact<bool>;
+
+    /// A whole file, of at most [`MOST`] bytes.
+    fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
+        let file = self.open(path)?;
+        let mut bytes = vec![0; 4096];
+        let mut filled = 0;
+        loop {
+            let count = file
+                .read_at(filled as u64, &mut bytes[filled..])
+                .map_err(|source| FileError::new("read", path, source))?;
+            filled += count;
+            if count == 0 {
+                bytes.truncate(filled);
+                return Ok(bytes);
+            }
+            if filled == bytes.len() {
+                if filled >= MOST {
+                    return Err(FileError::new("read", path, io::ErrorKind::FileTooLarge.into()));
+                }
+                bytes.resize(filled * 2, 0);
+            }
+        }
+    }
+
+    /// A part of a file; shorter where the file ends.
+    fn read_range(&self, path: &Path, offset: u64, length: usize) -> Result<Vec<u8>, FileError> {
+        let file = self.open(path)?;
+        let mut bytes = vec![0; length];
+        let mut filled = 0;
+        while filled < length {
+            match file.read_at(offset + filled as u64, &mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(source) => return Err(FileError::new("read", path, source)),
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
+    /// A whole file as text without its trailing white space; bytes that are no UTF-8 are an error.
+    fn text(&self, path: &Path) -> Result<String, FileError> {
+        let bytes = self.read(path)?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(text.trim_end().to_owned()),
+            Err(_) => Err(FileError::new(
+                "read",
+                path,
+                io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"),
+            )),
+        }
+    }
+
+    /// Whether a path leads to something; an error where that cannot be told.
+    fn exists(&self, path: &Path) -> Result<bool, FileError> {
+        match self.state(path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_absent() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The largest file that is read whole: none of those gdr reads comes near.
+pub const MOST: usize = 16 << 20;
+
+/// A file open for reading at any place.
+pub trait OpenFile {
+    /// Reads from `offset` on; 0 where the file ends.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize>;
+}
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileState {
+    /// What it is.
+    pub kind: FileKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Major and minor number of a device node.
+    pub device: (u32, u32),
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A character device.
+    Character,
+    /// Something else.
+    Other,
+}
+
+/// A file could not be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} {}: {}", path.display(), plain(source))]
+pub struct FileError {
+    operation: &'static str,
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+/// The operating system's words without its number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+impl FileError {
+    /// The error of an operation on a path.
+    pub fn new(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self {
+            operation,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// Whether there is nothing at this path.
+    pub fn is_absent(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        )
+    }
+
+    /// Why a fact from this file is unknown.
+    pub fn why(&self) -> Why {
+        match self.source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Why::NotCovered,
+            io::ErrorKind::PermissionDenied => Why::Denied,
+            io::ErrorKind::TimedOut => Why::TimedOut,
+            _ => Why::Broken,
+        }
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,134 @@
+//! Vendor libraries, read by a child of this binary with a deadline.
+//!
+//! A library that crashes or hangs takes the child with it and nothing else, and what the child answers is plain JSON:
+//! isolation, parallel work and replay in one.
+
+use std::io::{self, Write};
+use std::process::Command;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::child::Running;
+use crate::model::{Fact, NvmlOutcome, Why};
+
+mod nvml;
+
+/// The vendor libraries of a world.
+pub struct Libraries {
+    /// How long a library may take; none where the world has no libraries to load.
+    patience: Option<Duration>,
+}
+
+/// What to ask NVML. Each part costs time: a P2P status 1.7 ms a pair and capability, the details about 15 ms (H200,
+/// driver 580).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NvmlWant {
+    /// NVLinks and their remote ends.
+    pub links: bool,
+    /// Peer-to-peer status and common ancestor of each pair.
+    pub p2p: bool,
+    /// Everything about each GPU.
+    pub details: bool,
+    /// Ask only where the driver has at least so many GPUs: links are between two.
+    pub from_gpus: usize,
+}
+
+impl NvmlWant {
+    /// Whether anything is wanted.
+    pub fn is_any(self) -> bool {
+        self.links || self.p2p || self.details
+    }
+}
+
+/// A reading of NVML under way.
+pub struct NvmlReading(State);
+
+enum State {
+    NotCovered,
+    Failed(io::Error),
+    Running(Running, Duration),
+}
+
+/// The hidden subcommand that the child is started with.
+const CHILD: &str = "__read-nvml";
+
+impl Libraries {
+    /// The libraries of the machine gdr runs on.
+    pub fn live(patience: Duration) -> Self {
+        Self {
+            patience: Some(patience),
+        }
+    }
+
+    /// The libraries of a recorded machine: none.
+    pub fn none() -> Self {
+        Self { patience: None }
+    }
+
+    /// Starts to read NVML; the answer is fetched with [`NvmlReading::finish`].
+    pub fn nvml(&self, want: NvmlWant) -> NvmlReading {
+        let Some(patience) = self.patience else {
+            return NvmlReading(State::NotCovered);
+        };
+        let start = || {
+            let want = serde_json::to_string(&want)?;
+            // The file this process runs from, even where it has been replaced or its path is out of reach.
+            let mut command = Command::new("/proc/self/exe");
+            Running::start(command.arg(CHILD).arg(want), patience)
+        };
+        NvmlReading(match start() {
+            Ok(running) => State::Running(running, patience),
+            Err(error) => State::Failed(error),
+        })
+    }
+}
+
+impl NvmlReading {
+    /// Waits for the answer, until the deadline at most. An error is why there is none, and a sentence about it.
+    pub fn finish(self) -> Result<Fact<NvmlOutcome>, (Why, String)> {
+        let (running, patience) = match self.0 {
+            State::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
+            State::Failed(error) => return Err((Why::Broken, format!("its reader could not be started: {error}"))),
+            State::Running(running, patience) => (running, patience),
+        };
+        let answer = running.finish().map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => (
+                Why::TimedOut,
+                format!(
+                    "libnvidia-ml.so.1 did not answer within {} s and was stopped; a GPU that hangs shows so: see \
+                     dmesg for Xid lines, or give it longer with --library-timeout",
+                    patience.as_secs_f64()
+                ),
+            ),
+            _ => (Why::Broken, format!("its reader's answer could not be read: {error}")),
+        })?;
+        if !answer.status.success() {
+            return Err((
+                Why::Broken,
+                format!("libnvidia-ml.so.1 ended its reader: {}", answer.status),
+            ));
+        }
+        serde_json::from_slice(&answer.output)
+            .map(Fact::Known)
+            .map_err(|error| (Why::Broken, format!("its reader answered no JSON: {error}")))
+    }
+}
+
+/// If this process is such a child, answers its parent. The arguments are those after the program's name.
+///
+/// Called first thing in main, before anything costs time.
+pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io::Result<()>> {
+    let [name, want] = arguments else {
+        return None;
+    };
+    if name != CHILD {
+        return None;
+    }
+    Some(serde_json::from_str(want).map_err(io::Error::from).and_then(|want| {
+        // An orphan's answer is for nobody.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        serde_json::to_writer(&mut *out, &nvml::read(want))?;
+        out.flush()
+    }))
+}

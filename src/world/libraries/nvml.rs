@@ -1,0 +1,168 @@
+//! NVML through crate `gpu`, in gdr's own words.
+
+use std::collections::BTreeMap;
+
+use gpu::nvml::{Details, Gpu, Link, Outcome, Pair, Reading, Want};
+
+use super::NvmlWant;
+use crate::model::{Bar1, Fact, IdList, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus, Why};
+
+/// Reads NVML in this process.
+pub fn read(want: NvmlWant) -> NvmlOutcome {
+    let want = Want {
+        links: want.links,
+        p2p: want.p2p,
+        details: want.details,
+    };
+    match gpu::nvml::read(&want, None) {
+        Outcome::Read(nvml) => NvmlOutcome::Read(Box::new(self::nvml(nvml))),
+        Outcome::Absent { reason } => NvmlOutcome::Absent { reason },
+        Outcome::Failed { code, name, reason } => NvmlOutcome::Failed {
+            code,
+            reason: format!("{name}: {reason}"),
+        },
+    }
+}
+
+fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
+    Nvml {
+        library: nvml.library.map(|path| path.display().to_string()),
+        driver_version: fact(nvml.driver_version),
+        cuda_version: asked(nvml.cuda_driver_version)
+            .and_then(|version| u32::try_from(version).map_or(Fact::Unknown(Why::Broken), Fact::Known)),
+        confidential_compute: fact(nvml.confidential_compute.state).map(|state| state.enabled),
+        unreachable: nvml
+            .unreachable
+            .into_iter()
+            .map(|gpu| format!("GPU {}: {}", gpu.index, gpu.reason))
+            .collect(),
+        gpus: nvml.gpus.into_iter().filter_map(self::gpu).collect(),
+        pairs: nvml.pairs.into_iter().flatten().flat_map(both_ways).collect(),
+    }
+}
+
+/// One GPU; none where NVML gave no address that can be read.
+fn gpu(gpu: Gpu) -> Option<NvmlGpu> {
+    let bdf = gpu.bdf.parse().ok()?;
+    let bare = NvmlGpu {
+        index: gpu.index,
+        bdf,
+        name: fact(gpu.name),
+        uuid: fact(gpu.uuid),
+        minor: fact(gpu.minor),
+        active_links: asked(gpu.links).map(|links| links.into_iter().filter(|link| link.active).map(link).collect()),
+        memory_node: Fact::default(),
+        cpu_affinity: Fact::default(),
+        bar1: Fact::default(),
+        memory_total: Fact::default(),
+        persistence: Fact::default(),
+        mig: Fact::default(),
+        fabric: Fact::default(),
+        performance_state: Fact::default(),
+        virtualization: Fact::default(),
+        architecture: Fact::default(),
+    };
+    Some(match gpu.details {
+        Some(details) => with_details(bare, details),
+        None => bare,
+    })
+}
+
+fn with_details(bare: NvmlGpu, details: Details) -> NvmlGpu {
+    NvmlGpu {
+        memory_node: fact(details.numa_node),
+        cpu_affinity: fact(details.cpu_affinity).map(IdList::new),
+        bar1: fact(details.bar1).map(|bar1| Bar1 {
+            total: bar1.total,
+            used: bar1.used,
+        }),
+        memory_total: fact(details.memory_total),
+        persistence: fact(details.persistence),
+        mig: fact(details.mig).map(|mig| mig.current),
+        fabric: fact(details.fabric).map(|fabric| word(&fabric.state)),
+        performance_state: fact(details.performance_state),
+        virtualization: fact(details.virtualization).map(|mode| word(&mode)),
+        architecture: fact(details.architecture).map(|architecture| word(&architecture)),
+        ..bare
+    }
+}
+
+fn link(link: Link) -> NvLink {
+    NvLink {
+        index: link.index,
+        remote: fact(link.remote).map(|remote| word(&remote)),
+        remote_bdf: fact(link.remote_bdf).and_then(|bdf| bdf.parse().map_or(Fact::Unknown(Why::Broken), Fact::Known)),
+    }
+}
+
+/// NVML is asked once a pair; what it grants holds both ways.
+fn both_ways(pair: Pair) -> [NvmlPair; 2] {
+    let Pair {
+        a,
+        b,
+        common_ancestor,
+        read,
+        write,
+        nvlink,
+        atomics,
+        pcie,
+    } = pair;
+    let ancestor = fact(common_ancestor).map(|ancestor| word(&ancestor));
+    let p2p: BTreeMap<P2pCapability, Fact<P2pStatus>> = [
+        (P2pCapability::Read, read),
+        (P2pCapability::Write, write),
+        (P2pCapability::Nvlink, nvlink),
+        (P2pCapability::Atomics, atomics),
+        (P2pCapability::Pci, pcie),
+    ]
+    .into_iter()
+    .map(|(capability, status)| (capability, fact(status).map(self::status)))
+    .collect();
+    [(a, b), (b, a)].map(|(from, to)| NvmlPair {
+        from,
+        to,
+        ancestor: ancestor.clone(),
+        p2p: p2p.clone(),
+    })
+}
+
+fn status(status: gpu::nvml::P2p) -> P2pStatus {
+    use gpu::nvml::P2p;
+    match status {
+        P2p::Ok => P2pStatus::Ok,
+        P2p::ChipsetNotSupported => P2pStatus::Chipset,
+        P2p::GpuNotSupported => P2pStatus::Gpu,
+        P2p::IohTopologyNotSupported => P2pStatus::Topology,
+        P2p::DisabledByRegkey => P2pStatus::Disabled,
+        P2p::NotSupported => P2pStatus::NotSupported,
+        P2p::Unknown(_) => P2pStatus::Unknown,
+    }
+}
+
+fn fact<T>(reading: Reading<T>) -> Fact<T> {
+    match reading {
+        Reading::Known(value) => Fact::Known(value),
+        Reading::NotCovered => Fact::Unknown(Why::NotCovered),
+        Reading::Denied => Fact::Unknown(Why::Denied),
+        Reading::Broken(_) => Fact::Unknown(Why::Broken),
+    }
+}
+
+/// What was not asked is not covered.
+fn asked<T>(reading: Option<Reading<T>>) -> Fact<T> {
+    reading.map_or(Fact::Unknown(Why::NotCovered), fact)
+}
+
+/// An enum's name as its JSON has it: `not_supported`; a number NVML's header does not name yet, as `unknown 7`.
+fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(serde_json::Value::Object(map)) => map
+            .into_iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect::<Vec<_>>()
+            .join(" "),
+        Ok(other) => other.to_string(),
+        Err(_) => "unknown".to_owned(),
+    }
+}

@@ -1,0 +1,277 @@
+//! A file tree below a directory: the live machine's root, or a laid-out one that no link may leave.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self as sys, AtFlags, FileType, Mode, OFlags, ResolveFlags};
+
+use super::files::{FileError, FileKind, FileState, Files, OpenFile};
+use super::walk;
+use crate::model::{Fact, Why};
+
+/// Opens below a directory.
+pub struct Tree {
+    root: OwnedFd,
+    how: How,
+}
+
+/// How a path is resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// As any program does.
+    Plain,
+    /// By the kernel, which treats the directory as the root: openat2 with RESOLVE_IN_ROOT (Linux 5.6).
+    InRoot,
+    /// By us, a component at a time: older kernels and sandboxes that refuse openat2.
+    Walk,
+}
+
+impl Tree {
+    /// The live machine.
+    pub fn live() -> Result<Self, FileError> {
+        Ok(Self {
+            root: open_root(Path::new("/"))?,
+            how: How::Plain,
+        })
+    }
+
+    /// A directory laid out like a root.
+    pub fn directory(path: &Path) -> Result<Self, FileError> {
+        let root = open_root(path)?;
+        let how = match sys::openat2(
+            &root,
+            ".",
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::IN_ROOT,
+        ) {
+            Ok(_) => How::InRoot,
+            Err(_) => How::Walk,
+        };
+        Ok(Self { root, how })
+    }
+
+    #[cfg(test)]
+    fn walking(path: &Path) -> Result<Self, FileError> {
+        Ok(Self {
+            root: open_root(path)?,
+            how: How::Walk,
+        })
+    }
+
+    fn open_at(&self, operation: &'static str, path: &Path, flags: OFlags) -> Result<OwnedFd, FileError> {
+        let relative = relative(path);
+        // openat2 refuses flags that mean nothing together: a path descriptor opens no terminal.
+        let flags = match flags.contains(OFlags::PATH) {
+            true => flags | OFlags::CLOEXEC,
+            false => flags | OFlags::CLOEXEC | OFlags::NOCTTY,
+        };
+        match self.how {
+            How::Plain => sys::openat(&self.root, relative, flags, Mode::empty()),
+            How::InRoot => sys::openat2(
+                &self.root,
+                relative,
+                flags,
+                Mode::empty(),
+                ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+            ),
+            How::Walk => walk::open(self.root.as_fd(), relative, flags),
+        }
+        .map_err(|errno| FileError::new(operation, path, errno.into()))
+    }
+}
+
+impl Files for Tree {
+    fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
+        // Without NONBLOCK a pipe that lies where a file should be would hold us until somebody writes.
+        let file = self.open_at("open", path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let error = |source| FileError::new("open", path, source);
+        let stat = sys::fstat(&file).map_err(|errno| error(errno.into()))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Box::new(Open(file))),
+            FileType::Directory => Err(error(io::ErrorKind::IsADirectory.into())),
+            _ => Err(error(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "it is not a regular file",
+            ))),
+        }
+    }
+
+    fn read_link(&self, path: &Path) -> Result<PathBuf, FileError> {
+        let error = |errno: rustix::io::Errno| FileError::new("read the link", path, errno.into());
+        let target = if self.how == How::Plain {
+            sys::readlinkat(&self.root, relative(path), Vec::new()).map_err(error)?
+        } else {
+            let link = self.open_at("read the link", path, OFlags::PATH | OFlags::NOFOLLOW)?;
+            sys::readlinkat(&link, "", Vec::new()).map_err(error)?
+        };
+        Ok(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<String>, FileError> {
+        let error = |errno: rustix::io::Errno| FileError::new("list", path, errno.into());
+        let directory = self.open_at("list", path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK)?;
+        let mut names = Vec::new();
+        for entry in sys::Dir::new(directory).map_err(error)? {
+            let entry = entry.map_err(error)?;
+            match entry.file_name().to_str() {
+                Ok("." | "..") | Err(_) => {}
+                Ok(name) => names.push(name.to_owned()),
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn state(&self, path: &Path) -> Result<FileState, FileError> {
+        let file = self.open_at("look at", path, OFlags::PATH)?;
+        let stat = sys::fstat(&file).map_err(|errno| FileError::new("look at", path, errno.into()))?;
+        Ok(FileState {
+            kind: match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => FileKind::Regular,
+                FileType::Directory => FileKind::Directory,
+                FileType::CharacterDevice => FileKind::Character,
+                _ => FileKind::Other,
+            },
+            mode: stat.st_mode & 0o7777,
+            device: (sys::major(stat.st_rdev), sys::minor(stat.st_rdev)),
+        })
+    }
+
+    fn usable(&self, path: &Path) -> Fact<bool> {
+        if self.how != How::Plain {
+            return Fact::Unknown(Why::NotCovered);
+        }
+        let both = sys::Access::READ_OK | sys::Access::WRITE_OK;
+        Fact::Known(sys::accessat(&self.root, relative(path), both, AtFlags::EACCESS).is_ok())
+    }
+}
+
+struct Open(OwnedFd);
+
+impl OpenFile for Open {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match rustix::io::pread(&self.0, &mut *out, offset) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => return Ok(result?),
+            }
+        }
+    }
+}
+
+fn open_root(path: &Path) -> Result<OwnedFd, FileError> {
+    sys::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| FileError::new("use as a root", path, errno.into()))
+}
+
+/// The path as seen from the root directory's descriptor.
+fn relative(path: &Path) -> &Path {
+    let inner = path.strip_prefix("/").unwrap_or(path);
+    if inner.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        inner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A root with links that stay, leave, loop and dangle, and a secret beside it.
+    fn laid_out() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let root = dir.path().join("root");
+        fs::create_dir_all(root.join("sys/a/b")).expect("directories");
+        fs::write(dir.path().join("secret"), "outside").expect("the secret");
+        fs::write(root.join("sys/a/file"), "inside").expect("a file");
+        fs::write(root.join("secret"), "the root's own").expect("a file");
+        for (target, name) in [
+            ("../a/file", "sys/relative"),
+            ("/sys/a/file", "sys/absolute"),
+            ("../../../../../../secret", "sys/escape"),
+            ("loop", "sys/loop"),
+            ("nowhere", "sys/dangling"),
+            ("a", "sys/dir"),
+        ] {
+            symlink(target, root.join(name)).expect("a link");
+        }
+        dir
+    }
+
+    fn both(dir: &tempfile::TempDir) -> [Tree; 2] {
+        let root = dir.path().join("root");
+        [
+            Tree::directory(&root).expect("a root"),
+            Tree::walking(&root).expect("a root"),
+        ]
+    }
+
+    #[test]
+    fn resolves_links_inside_the_root_and_never_out_of_it() {
+        let dir = laid_out();
+        for tree in both(&dir) {
+            let text = |path: &str| tree.text(Path::new(path));
+            assert_eq!(text("/sys/relative").expect("inside"), "inside");
+            assert_eq!(text("/sys/absolute").expect("inside"), "inside");
+            assert_eq!(text("/sys/dir/file").expect("inside"), "inside");
+            assert_eq!(text("/sys/dir/b/../file").expect("inside"), "inside");
+            assert_eq!(text("/sys/escape").expect("clamped"), "the root's own");
+            assert_eq!(text("/../secret").expect("clamped"), "the root's own");
+            assert!(text("/sys/dangling").expect_err("dangles").is_absent());
+            assert_eq!(text("/sys/loop").expect_err("loops").why(), Why::Broken);
+            assert_eq!(tree.read_link(Path::new("/sys/dir")).expect("a link"), Path::new("a"));
+        }
+    }
+
+    #[test]
+    fn lists_and_looks() {
+        let dir = laid_out();
+        for tree in both(&dir) {
+            assert_eq!(tree.list(Path::new("/sys/dir")).expect("a list"), ["b", "file"]);
+            let kind = |path: &str| tree.state(Path::new(path)).map(|state| state.kind);
+            assert_eq!(kind("/sys/a").expect("there"), FileKind::Directory);
+            assert_eq!(kind("/sys/absolute").expect("there"), FileKind::Regular);
+            assert!(!tree.exists(Path::new("/sys/dangling")).expect("told"));
+            assert_eq!(tree.usable(Path::new("/sys/a/file")), Fact::Unknown(Why::NotCovered));
+        }
+    }
+
+    #[test]
+    fn neither_a_pipe_nor_a_directory_is_read() {
+        let dir = laid_out();
+        let pipe = dir.path().join("root/sys/pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).expect("a pipe");
+        for tree in both(&dir) {
+            assert!(tree.read(Path::new("/sys/pipe")).is_err());
+            assert!(tree.read(Path::new("/sys/a")).is_err());
+        }
+    }
+
+    #[test]
+    fn reads_ranges_and_stops_at_the_end() {
+        let dir = laid_out();
+        for tree in both(&dir) {
+            let range = |offset, length| tree.read_range(Path::new("/sys/a/file"), offset, length);
+            assert_eq!(range(2, 3).expect("a range"), b"sid");
+            assert_eq!(range(4, 100).expect("a range"), b"de");
+            assert!(range(100, 4).expect("a range").is_empty());
+        }
+    }
+
+    #[test]
+    fn says_what_where_and_why() {
+        let error = Tree::directory(Path::new("/no/such/root")).err().expect("absent");
+        assert_eq!(
+            error.to_string(),
+            "cannot use as a root /no/such/root: No such file or directory"
+        );
+    }
+}
