@@ -1,0 +1,145 @@
+//! The NVIDIA driver and the modules beside it: proc files, parameters, nodes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::read;
+use crate::model::{Bdf, Driver, DriverGpu, Fact, Gdrdrv, NodeFile, NodeState, Note, PeerMemory};
+use crate::world::{FileKind, Files};
+
+const PROC: &str = "/proc/driver/nvidia";
+
+/// The driver as loaded.
+pub fn driver(files: &dyn Files, notes: &mut Vec<Note>) -> Driver {
+    Driver {
+        version_line: read::text_if_there(files, &format!("{PROC}/version"), notes)
+            .map(|text| text.and_then(|text| text.lines().next().map(|line| line.trim().to_owned()))),
+        module_version: read::text_if_there(files, "/sys/module/nvidia/version", notes),
+        params: read::text_if_there(files, &format!("{PROC}/params"), notes).map(|text| text.map(|text| params(&text))),
+        gpus: gpus(files, notes),
+    }
+}
+
+/// `Name: 0` and `Name: "text"` lines, parsed by name: the list differs between versions.
+fn params(text: &str) -> BTreeMap<String, String> {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| {
+            let value = value.trim();
+            let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+            (name.trim().to_owned(), inner.unwrap_or(value).to_owned())
+        })
+        .collect()
+}
+
+fn gpus(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<BTreeMap<Bdf, DriverGpu>> {
+    let directory = format!("{PROC}/gpus");
+    read::names(files, &directory, notes).map(|names| {
+        names
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|name| {
+                let text = files.text(Path::new(&format!("{directory}/{name}/information"))).ok();
+                Some((name.parse().ok()?, gpu(text.as_deref().unwrap_or_default())))
+            })
+            .collect()
+    })
+}
+
+fn gpu(information: &str) -> DriverGpu {
+    let value = |key: &str| {
+        information
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(name, _)| name.trim() == key)
+            .map(|(_, value)| value.trim().to_owned())
+            // The driver prints question marks for what it learns only at the first open.
+            .filter(|value| !value.is_empty() && !value.contains('?'))
+    };
+    DriverGpu {
+        model: value("Model"),
+        uuid: value("GPU UUID"),
+        minor: value("Device Minor").and_then(|minor| minor.parse().ok()),
+    }
+}
+
+/// The nodes `/dev/nvidia*`.
+pub fn nodes(files: &dyn Files) -> Fact<Vec<NodeFile>> {
+    match files.list(Path::new("/dev")) {
+        Ok(names) => Fact::Known(
+            names
+                .iter()
+                .filter(|name| name.starts_with("nvidia"))
+                .map(|name| node(files, &format!("/dev/{name}")))
+                .filter(|node| node.state.present().is_none_or(|state| state.character))
+                .collect(),
+        ),
+        Err(error) => Fact::Unknown(error.why()),
+    }
+}
+
+/// One device node.
+pub fn node(files: &dyn Files, path: &str) -> NodeFile {
+    let state = match files.state(Path::new(path)) {
+        Ok(state) => Fact::Known(Some(NodeState {
+            character: state.kind == FileKind::Character,
+            major: state.device.0,
+            minor: state.device.1,
+            mode: state.mode,
+            usable: files.usable(Path::new(path)),
+        })),
+        Err(error) if error.is_absent() => read::absent(files, path),
+        Err(error) => Fact::Unknown(error.why()),
+    };
+    NodeFile {
+        path: path.to_owned(),
+        state,
+    }
+}
+
+/// The peer memory road.
+pub fn peer_memory(files: &dyn Files) -> PeerMemory {
+    let peers = "/sys/kernel/mm/memory_peers";
+    PeerMemory {
+        nvidia_peermem: read::is_there(files, "/sys/module/nvidia_peermem"),
+        nv_peer_mem: read::is_there(files, "/sys/module/nv_peer_mem"),
+        clients: match files.list(Path::new(peers)) {
+            Ok(names) => Fact::Known(Some(names)),
+            Err(error) if error.is_absent() => read::absent(files, peers),
+            Err(error) => Fact::Unknown(error.why()),
+        },
+    }
+}
+
+/// gdrdrv.
+pub fn gdrdrv(files: &dyn Files, notes: &mut Vec<Note>) -> Gdrdrv {
+    Gdrdrv {
+        node: Some(node(files, "/dev/gdrdrv")),
+        version: read::text_if_there(files, "/sys/module/gdrdrv/version", notes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_parameters_by_name() {
+        let text = "ResmanDebugLevel: 4294967295\nRegistryDwords: \"PeerMappingOverride=1;\"\nRmMsg: \"\"\nnonsense\n";
+        let params = params(text);
+        assert_eq!(
+            params.get("RegistryDwords").map(String::as_str),
+            Some("PeerMappingOverride=1;")
+        );
+        assert_eq!(params.get("RmMsg").map(String::as_str), Some(""));
+        assert_eq!(params.len(), 3);
+    }
+
+    #[test]
+    fn leaves_out_what_the_driver_does_not_know_yet() {
+        let gpu =
+            gpu("Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 7\n");
+        assert_eq!(gpu.model.as_deref(), Some("NVIDIA H200"));
+        assert_eq!((gpu.uuid, gpu.minor), (None, Some(7)));
+    }
+}

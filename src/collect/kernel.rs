@@ -1,0 +1,117 @@
+//! The kernel: release, command line, modules, character devices, IOMMU groups, NUMA nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::read;
+use crate::model::{Fact, IdList, Kernel, Module, Note, NumaNode, PciDevice};
+use crate::world::Files;
+
+/// What the kernel says of itself.
+pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Note>) -> Kernel {
+    Kernel {
+        release: read::text(files, "/proc/sys/kernel/osrelease", notes),
+        command_line: read::text(files, "/proc/cmdline", notes),
+        modules: read::text(files, "/proc/modules", notes).map(|text| modules(&text)),
+        char_devices: read::text(files, "/proc/devices", notes).map(|text| char_devices(&text)),
+        iommu_groups: groups(pci)
+            .into_iter()
+            .map(|group| {
+                let path = format!("/sys/kernel/iommu_groups/{group}/type");
+                (group, read::text(files, &path, notes))
+            })
+            .collect(),
+        iommus: match files.list(Path::new("/sys/class/iommu")) {
+            Ok(names) => Fact::Known(names),
+            Err(error) if error.is_absent() => read::absent::<()>(files, "/sys/class/iommu").map(|_| Vec::new()),
+            Err(error) => Fact::Unknown(error.why()),
+        },
+    }
+}
+
+fn groups(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<u32> {
+    pci.known()
+        .into_iter()
+        .flatten()
+        .filter_map(|device| device.attributes.as_ref()?.iommu_group.present().copied())
+        .collect()
+}
+
+/// `name size refcount users, state address`.
+fn modules(text: &str) -> Vec<Module> {
+    text.lines()
+        .filter_map(|line| {
+            let mut fields = line.split_ascii_whitespace();
+            let name = fields.next()?.replace('-', "_");
+            let users = fields.nth(2).unwrap_or("-");
+            Some(Module {
+                name,
+                users: users
+                    .split(',')
+                    .filter(|user| !user.is_empty() && *user != "-")
+                    .map(str::to_owned)
+                    .collect(),
+            })
+        })
+        .collect()
+}
+
+fn char_devices(text: &str) -> BTreeMap<String, Vec<u32>> {
+    let mut devices: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    let lines = text.lines().skip_while(|line| !line.starts_with("Character devices"));
+    for line in lines.take_while(|line| !line.starts_with("Block devices")) {
+        if let Some((major, name)) = line.trim().split_once(' ')
+            && let Ok(major) = major.parse()
+        {
+            devices.entry(name.trim().to_owned()).or_default().push(major);
+        }
+    }
+    devices
+}
+
+/// CPUs that are online.
+pub fn online_cpus(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<IdList> {
+    read::value(files, "/sys/devices/system/cpu/online", notes)
+}
+
+/// NUMA nodes that are online; one node with every CPU where the kernel has no NUMA.
+pub fn numa(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<NumaNode>> {
+    let directory = "/sys/devices/system/node";
+    read::names(files, directory, notes).and_then(|names| {
+        let mut nodes = Vec::new();
+        for id in names
+            .iter()
+            .flatten()
+            .filter_map(|name| name.strip_prefix("node")?.parse().ok())
+        {
+            match read::value(files, &format!("{directory}/node{id}/cpulist"), notes) {
+                Fact::Known(cpus) => nodes.push(NumaNode { id, cpus }),
+                Fact::Unknown(why) => return Fact::Unknown(why),
+            }
+        }
+        nodes.sort_by_key(|node| node.id);
+        Fact::Known(nodes)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_modules_and_their_users() {
+        let text = "ib_core 1 2 nvidia_peermem,mlx5_ib, Live 0x0\nnvidia 14299136 - - Live 0xffffffffc0400000 (O)\n";
+        let modules = modules(text);
+        assert_eq!(modules[0].users, ["nvidia_peermem", "mlx5_ib"]);
+        assert!(modules[1].users.is_empty());
+    }
+
+    #[test]
+    fn a_name_may_have_several_majors_and_block_devices_are_none() {
+        let text =
+            "Character devices:\n  1 mem\n231 infiniband_verbs\n244 infiniband_verbs\n\nBlock devices:\n  7 loop\n";
+        let devices = char_devices(text);
+        assert_eq!(devices.get("infiniband_verbs"), Some(&vec![231, 244]));
+        assert!(!devices.contains_key("loop"));
+    }
+}

@@ -1,0 +1,113 @@
+//! World → Facts, one file an area. A collector reads and parses; it judges nothing.
+
+mod driver;
+mod kernel;
+mod pci;
+mod platform;
+mod process;
+mod rdma;
+mod read;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{Bdf, Fact, Facts, Note, NvmlOutcome, PciDevice, Why};
+use crate::world::{NvmlReading, NvmlWant, World};
+
+/// What a command needs to know. What nobody asked for is not read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Want {
+    /// NVMe controllers are devices of interest.
+    pub nvme: bool,
+    /// What to ask NVML, and from how many GPUs on it is worth its time.
+    pub nvml: NvmlWant,
+    /// The machine around the devices: kernel, process, platform, nodes.
+    pub system: bool,
+}
+
+/// Reads the facts of a world.
+pub fn facts(world: &World, want: Want) -> Facts {
+    let mut notes = Vec::new();
+    let files = world.files.as_ref();
+    let driver = driver::driver(files, &mut notes);
+    // NVML takes ten milliseconds and more to start: it does so while we read.
+    let nvml = nvml_is_worth_asking(&driver.gpus, want.nvml).then(|| world.libraries.nvml(want.nvml));
+
+    let mut pci = pci::devices(files, &mut notes);
+    let numa = kernel::numa(files, &mut notes);
+    let gpus = gpus(&pci);
+    let rdma = rdma::devices(files, &pci, gpus.len(), &mut notes);
+    let nvme = match want.nvme {
+        true => pci::nvme(files, &mut notes),
+        false => Fact::default(),
+    };
+    let interest = gpus
+        .into_iter()
+        .chain(
+            rdma.known()
+                .into_iter()
+                .flatten()
+                .filter_map(|d| d.place.present().copied()),
+        )
+        .chain(nvme.known().into_iter().flatten().map(|(_, bdf)| *bdf))
+        .collect();
+    if let Fact::Known(devices) = &mut pci {
+        pci::look_closely(files, devices, &interest, &mut notes);
+    }
+
+    let mut facts = Facts {
+        host: world.host(),
+        driver,
+        numa,
+        rdma,
+        nvme,
+        online_cpus: kernel::online_cpus(files, &mut notes),
+        ..Facts::default()
+    };
+    if want.system {
+        facts.nvidia_nodes = driver::nodes(files);
+        facts.peer_memory = driver::peer_memory(files);
+        facts.gdrdrv = driver::gdrdrv(files, &mut notes);
+        facts.kernel = kernel::kernel(files, &pci, &mut notes);
+        facts.process = process::process(files, &mut notes);
+        facts.platform = platform::platform(files, &pci, &mut notes);
+    }
+    facts.pci = pci;
+    facts.nvml = match nvml {
+        Some(reading) => finish(reading, &mut notes),
+        None => Fact::Unknown(Why::NotCovered),
+    };
+    notes.sort();
+    notes.dedup();
+    facts.notes = notes;
+    facts
+}
+
+fn nvml_is_worth_asking<T>(gpus: &Fact<BTreeMap<Bdf, T>>, want: NvmlWant) -> bool {
+    want.is_any()
+        && match gpus {
+            Fact::Known(gpus) => gpus.len() >= want.from_gpus,
+            Fact::Unknown(_) => true,
+        }
+}
+
+fn finish(reading: NvmlReading, notes: &mut Vec<Note>) -> Fact<NvmlOutcome> {
+    match reading.finish() {
+        Ok(outcome) => outcome,
+        Err((why, message)) => {
+            notes.push(Note {
+                source: "NVML".to_owned(),
+                message,
+            });
+            Fact::Unknown(why)
+        }
+    }
+}
+
+fn gpus(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<Bdf> {
+    pci.known()
+        .into_iter()
+        .flatten()
+        .filter(|d| d.ids.known().is_some_and(|ids| ids.is_nvidia_gpu()))
+        .map(|d| d.bdf)
+        .collect()
+}

@@ -1,0 +1,95 @@
+//! Bare metal, guest, container: the marks, not the verdict.
+
+use std::path::Path;
+
+use super::read;
+use crate::model::{Fact, Note, PciDevice, Platform, Why};
+use crate::world::Files;
+
+/// Vendor ids of devices that exist only in virtual machines: virtio, QEMU, VMware, VirtualBox, Xen, Hyper-V.
+const PARAVIRTUAL: [u16; 6] = [0x1af4, 0x1b36, 0x15ad, 0x80ee, 0x5853, 0x1414];
+
+/// Inode numbers of the initial namespaces (Linux include/linux/proc_ns.h); the kernel never changed them.
+const INITIAL: [(&str, &str); 5] = [
+    ("pid", "pid:[4026531836]"),
+    ("user", "user:[4026531837]"),
+    ("cgroup", "cgroup:[4026531835]"),
+    ("uts", "uts:[4026531838]"),
+    ("ipc", "ipc:[4026531839]"),
+];
+
+/// What the machine shows of its platform.
+pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Note>) -> Platform {
+    let cpuinfo = read::text(files, "/proc/cpuinfo", notes);
+    Platform {
+        hypervisor_flag: cpuinfo.as_ref().and_then(|text| flag(text, "hypervisor")),
+        architecture: cpuinfo.and_then(|text| architecture(&text)),
+        dmi_vendor: read::text_if_there(files, "/sys/class/dmi/id/sys_vendor", notes),
+        dmi_product: read::text_if_there(files, "/sys/class/dmi/id/product_name", notes),
+        hypervisor_type: read::text_if_there(files, "/sys/hypervisor/type", notes),
+        paravirtual_devices: pci
+            .known()
+            .into_iter()
+            .flatten()
+            .filter(|d| d.ids.known().is_some_and(|ids| PARAVIRTUAL.contains(&ids.vendor)))
+            .count(),
+        container_marks: container_marks(files),
+        asserted: None,
+    }
+}
+
+/// Whether a flag is among the CPU's; unknown where the file has no such line, as on Arm.
+fn flag(cpuinfo: &str, name: &str) -> Fact<bool> {
+    cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("flags"))
+        .map_or(Fact::Unknown(Why::NotCovered), |flags| {
+            Fact::Known(flags.split_ascii_whitespace().any(|flag| flag == name))
+        })
+}
+
+fn architecture(cpuinfo: &str) -> Fact<String> {
+    let has = |key: &str| cpuinfo.lines().any(|line| line.starts_with(key));
+    let name = match () {
+        () if has("vendor_id") => "x86_64",
+        () if has("CPU implementer") => "aarch64",
+        () if has("cpu\t") && cpuinfo.contains("POWER") => "ppc64le",
+        () => return Fact::Unknown(Why::NotCovered),
+    };
+    Fact::Known(name.to_owned())
+}
+
+/// Namespaces that are not the machine's own, and files that container engines leave.
+fn container_marks(files: &dyn Files) -> Fact<Vec<String>> {
+    let mut marks = Vec::new();
+    for (name, initial) in INITIAL {
+        match files.read_link(Path::new(&format!("/proc/self/ns/{name}"))) {
+            Ok(target) if target == Path::new(initial) => {}
+            Ok(target) => marks.push(format!("namespace {}", target.display())),
+            // A kernel without this kind of namespace has only the initial one.
+            Err(error) if error.is_absent() && name != "pid" => {}
+            Err(error) => return Fact::Unknown(error.why()),
+        }
+    }
+    for file in ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"] {
+        if files.exists(Path::new(file)).unwrap_or(false) {
+            marks.push(format!("file {file}"));
+        }
+    }
+    Fact::Known(marks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_is_a_whole_word_and_arm_has_no_flags_line() {
+        assert_eq!(flag("flags\t\t: fpu hypervisor lm\n", "hypervisor"), Fact::Known(true));
+        assert_eq!(flag("flags\t\t: fpu hypervisorish\n", "hypervisor"), Fact::Known(false));
+        assert_eq!(
+            flag("Features\t: fp asimd\n", "hypervisor"),
+            Fact::Unknown(Why::NotCovered)
+        );
+    }
+}

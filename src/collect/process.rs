@@ -1,0 +1,79 @@
+//! This process: limits, capabilities, namespaces.
+
+use super::read::{self, broken};
+use crate::model::{Fact, Note, Process, Why};
+use crate::world::Files;
+
+/// What `/proc/self` says.
+pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
+    let limits = read::text(files, "/proc/self/limits", notes);
+    let (memlock_soft, memlock_hard) = match limits {
+        Fact::Known(text) => match memlock(&text) {
+            Some((soft, hard)) => (Fact::Known(soft), Fact::Known(hard)),
+            None => {
+                let source = "/proc/self/limits";
+                (
+                    broken(notes, source, "it has no line 'Max locked memory' with two values"),
+                    Fact::Unknown(Why::Broken),
+                )
+            }
+        },
+        Fact::Unknown(why) => (Fact::Unknown(why), Fact::Unknown(why)),
+    };
+    let status = read::text(files, "/proc/self/status", notes);
+    let field = |key: &str| {
+        status.as_ref().and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+            line.map_or(Fact::Unknown(Why::Broken), |value| Fact::Known(value.trim().to_owned()))
+        })
+    };
+    let parsed = |value: Option<u64>| value.map_or(Fact::Unknown(Why::Broken), Fact::Known);
+    Process {
+        memlock_soft,
+        memlock_hard,
+        capabilities: field("CapEff").and_then(|text| parsed(u64::from_str_radix(&text, 16).ok())),
+        uid: field("Uid")
+            .and_then(|text| parsed(text.split_ascii_whitespace().nth(1).and_then(|uid| uid.parse().ok())))
+            .and_then(|uid| u32::try_from(uid).map_or(Fact::Unknown(Why::Broken), Fact::Known)),
+        initial_user_namespace: read::text(files, "/proc/self/uid_map", notes).map(|text| is_identity(&text)),
+        cpus_allowed: field("Cpus_allowed_list")
+            .and_then(|text| text.parse().map_or(Fact::Unknown(Why::Broken), Fact::Known)),
+    }
+}
+
+/// Soft and hard limit of `Max locked memory`; none means unlimited.
+fn memlock(limits: &str) -> Option<(Option<u64>, Option<u64>)> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    let mut values = line.split_ascii_whitespace().map(|value| match value {
+        "unlimited" => Some(None),
+        number => number.parse().ok().map(Some),
+    });
+    Some((values.next()??, values.next()??))
+}
+
+/// The id map of the initial user namespace: 0 0 4294967295.
+fn is_identity(map: &str) -> bool {
+    let fields: Vec<_> = map.split_ascii_whitespace().collect();
+    fields == ["0", "0", "4294967295"]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_limit_of_locked_memory() {
+        let line = |values: &str| format!("Limit  Soft Limit\nMax locked memory         {values}  bytes\n");
+        assert_eq!(memlock(&line("8388608 unlimited")), Some((Some(8388608), None)));
+        assert_eq!(memlock(&line("0 0")), Some((Some(0), Some(0))));
+        assert_eq!(memlock("Max locked memory  many"), None);
+        assert_eq!(memlock(""), None);
+    }
+
+    #[test]
+    fn only_the_whole_identity_is_the_initial_namespace() {
+        assert!(is_identity("         0          0 4294967295\n"));
+        assert!(!is_identity("         0       1000          1\n"));
+        assert!(!is_identity("0 0 65536\n"));
+    }
+}

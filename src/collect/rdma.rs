@@ -1,0 +1,154 @@
+//! RDMA devices from `/sys/class/infiniband`.
+
+use std::path::Path;
+
+use super::read;
+use crate::model::{Bdf, Fact, Ids, NodeFile, Note, PciDevice, RdmaDevice, RdmaPort};
+use crate::world::Files;
+
+const CLASS: &str = "/sys/class/infiniband";
+
+/// From how many GPUs on a machine may be one whose NVSwitches are managed through an mlx5 function (HGX B200 and
+/// later; NVIDIA Fabric Manager's start script finds them by the same mark).
+const GPUS_OF_A_SWITCHED_SYSTEM: usize = 4;
+
+/// The RDMA devices, `mlx5_2` before `mlx5_10`.
+pub fn devices(
+    files: &dyn Files,
+    pci: &Fact<Vec<PciDevice>>,
+    gpus: usize,
+    notes: &mut Vec<Note>,
+) -> Fact<Vec<RdmaDevice>> {
+    let mut names = match read::names(files, CLASS, notes) {
+        // Without the class the RDMA core is not loaded: there are no devices.
+        Fact::Known(names) => names.unwrap_or_default(),
+        Fact::Unknown(why) => return Fact::Unknown(why),
+    };
+    names.sort_by_key(|name| natural(name));
+    let verbs = verbs(files);
+    let devices = names.into_iter().map(|name| {
+        let base = format!("{CLASS}/{name}");
+        let parent = parent(files, &base);
+        let place = place(files, &base, &parent);
+        let ids = place.present().and_then(|bdf| ids(pci, *bdf));
+        let management = match (place.present(), ids) {
+            (Some(bdf), Some(ids)) if gpus >= GPUS_OF_A_SWITCHED_SYSTEM && ids.vendor == Ids::MELLANOX => {
+                is_management(files, *bdf)
+            }
+            _ => Fact::Known(false),
+        };
+        RdmaDevice {
+            physical_function: match place.present() {
+                Some(bdf) if !matches!(parent, Fact::Known(Some(_))) => {
+                    read::link_name(files, &format!("/sys/bus/pci/devices/{bdf}/physfn"), notes)
+                        .map(|name| name.and_then(|name| name.parse().ok()))
+                }
+                _ => Fact::Known(None),
+            },
+            ports: ports(files, &base, notes),
+            uverbs: verbs
+                .as_ref()
+                .map(|verbs| verbs.iter().find(|(of, _)| *of == name).map(|(_, node)| node.clone())),
+            name,
+            place,
+            parent,
+            management,
+        }
+    });
+    Fact::Known(devices.collect())
+}
+
+/// The netdev of a software device: rxe and siw name it in `parent`.
+fn parent(files: &dyn Files, base: &str) -> Fact<Option<String>> {
+    match files.text(Path::new(&format!("{base}/parent"))) {
+        Ok(name) => Fact::Known(Some(name)),
+        Err(error) if error.is_absent() => Fact::Known(None),
+        Err(error) => Fact::Unknown(error.why()),
+    }
+}
+
+/// The PCI function a device is, or that its netdev is.
+fn place(files: &dyn Files, base: &str, parent: &Fact<Option<String>>) -> Fact<Option<Bdf>> {
+    let through = |link: String| {
+        files
+            .read_link(Path::new(&link))
+            .ok()
+            .as_deref()
+            .and_then(read::last_bdf)
+    };
+    match parent {
+        Fact::Known(Some(netdev)) => {
+            let netdev = format!("/sys/class/net/{netdev}");
+            Fact::Known(through(netdev.clone()).or_else(|| through(format!("{netdev}/device"))))
+        }
+        Fact::Known(None) => Fact::Known(through(base.to_owned()).or_else(|| through(format!("{base}/device")))),
+        Fact::Unknown(why) => Fact::Unknown(*why),
+    }
+}
+
+fn ids(pci: &Fact<Vec<PciDevice>>, bdf: Bdf) -> Option<Ids> {
+    let devices = pci.known()?;
+    let at = devices.binary_search_by_key(&bdf, |device| device.bdf).ok()?;
+    devices.get(at)?.ids.known().copied()
+}
+
+/// Whether the function's vital product data holds the mark of a switch management function.
+fn is_management(files: &dyn Files, bdf: Bdf) -> Fact<bool> {
+    const MARK: &[u8] = b"SW_MNG";
+    match files.read_range(Path::new(&format!("/sys/bus/pci/devices/{bdf}/vpd")), 0, 1024) {
+        Ok(vpd) => Fact::Known(vpd.windows(MARK.len()).any(|part| part == MARK)),
+        // A function without vital product data is none.
+        Err(error) if error.is_absent() => Fact::Known(false),
+        Err(error) => Fact::Unknown(error.why()),
+    }
+}
+
+fn ports(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Vec<RdmaPort>> {
+    read::names(files, &format!("{base}/ports"), notes).map(|names| {
+        let mut numbers: Vec<u32> = names
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect();
+        numbers.sort_unstable();
+        let mut text = |number: u32, name: &str| read::text(files, &format!("{base}/ports/{number}/{name}"), notes);
+        numbers
+            .into_iter()
+            .map(|number| RdmaPort {
+                number,
+                // `4: ACTIVE`
+                state: text(number, "state").map(|text| match text.split_once(": ") {
+                    Some((_, word)) => word.to_owned(),
+                    None => text,
+                }),
+                link_layer: text(number, "link_layer"),
+                rate: text(number, "rate"),
+            })
+            .collect()
+    })
+}
+
+/// The nodes of `/dev/infiniband` by the device they serve.
+fn verbs(files: &dyn Files) -> Fact<Vec<(String, NodeFile)>> {
+    let class = "/sys/class/infiniband_verbs";
+    match files.list(Path::new(class)) {
+        Ok(names) => Fact::Known(
+            names
+                .into_iter()
+                .filter_map(|name| {
+                    let device = files.text(Path::new(&format!("{class}/{name}/ibdev"))).ok()?;
+                    Some((device, super::driver::node(files, &format!("/dev/infiniband/{name}"))))
+                })
+                .collect(),
+        ),
+        Err(error) if error.is_absent() => read::absent::<()>(files, class).map(|_| Vec::new()),
+        Err(error) => Fact::Unknown(error.why()),
+    }
+}
+
+/// A key that sorts numbers in names by their value.
+pub fn natural(name: &str) -> (String, u64, String) {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = name[stem.len()..].parse().unwrap_or(u64::MAX);
+    (stem.to_owned(), number, name.to_owned())
+}

@@ -1,0 +1,114 @@
+//! From a file to a fact: what an error means, said once.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::model::{Bdf, Fact, Note, Why};
+use crate::world::{FileError, Files};
+
+/// Notes down that a source could not be made sense of, and returns the unknown fact.
+pub fn broken<T>(notes: &mut Vec<Note>, source: impl Into<String>, message: impl Into<String>) -> Fact<T> {
+    notes.push(Note {
+        source: source.into(),
+        message: message.into(),
+    });
+    Fact::Unknown(Why::Broken)
+}
+
+/// The fact that a failed read leaves. Absence is not noted: most machines lack most things.
+pub fn unread<T>(notes: &mut Vec<Note>, error: &FileError) -> Fact<T> {
+    if !error.is_absent() {
+        notes.push(Note {
+            source: error.path().display().to_string(),
+            message: error.to_string(),
+        });
+    }
+    Fact::Unknown(error.why())
+}
+
+/// A file's text.
+pub fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
+    match files.text(Path::new(path)) {
+        Ok(text) => Fact::Known(text),
+        Err(error) => unread(notes, &error),
+    }
+}
+
+/// A file's text, or none where the file is not there and its directory is.
+pub fn text_if_there(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<String>> {
+    match files.text(Path::new(path)) {
+        Ok(text) => Fact::Known(Some(text)),
+        Err(error) if error.is_absent() => absent(files, path),
+        Err(error) => unread(notes, &error),
+    }
+}
+
+/// What the absence of a path tells: none, where the directory that would hold it can be read.
+///
+/// Where that directory is absent too, its own absence decides, up to the first one that is there; the root of a
+/// pseudo file system (`/proc`, `/sys`, `/dev`) that is missing tells nothing.
+pub fn absent<T>(files: &dyn Files, path: &str) -> Fact<Option<T>> {
+    let mut directory = Path::new(path);
+    while let Some(parent) = directory.parent() {
+        if parent == Path::new("/") {
+            return Fact::Unknown(Why::NotCovered);
+        }
+        match files.list(parent) {
+            Ok(names) if names.is_empty() => return Fact::Unknown(Why::NotCovered),
+            Ok(_) => return Fact::Known(None),
+            Err(error) if error.is_absent() => directory = parent,
+            Err(error) => return Fact::Unknown(error.why()),
+        }
+    }
+    Fact::Unknown(Why::NotCovered)
+}
+
+/// A file's value.
+pub fn value<T: FromStr>(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<T> {
+    text(files, path, notes).and_then(|text| match text.trim().parse() {
+        Ok(value) => Fact::Known(value),
+        Err(_) => broken(notes, path, format!("'{}' is not a value of its kind", shorten(&text))),
+    })
+}
+
+/// Whether a path is there.
+pub fn is_there(files: &dyn Files, path: &str) -> Fact<bool> {
+    match files.exists(Path::new(path)) {
+        Ok(true) => Fact::Known(true),
+        Ok(false) => absent::<()>(files, path).map(|_| false),
+        Err(error) => Fact::Unknown(error.why()),
+    }
+}
+
+/// A directory's names; none where it is not there.
+pub fn names(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Vec<String>>> {
+    match files.list(Path::new(path)) {
+        Ok(names) => Fact::Known(Some(names)),
+        Err(error) if error.is_absent() => absent(files, path),
+        Err(error) => unread(notes, &error),
+    }
+}
+
+/// The last part of a link's target; none where there is no such link.
+pub fn link_name(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<String>> {
+    match files.read_link(Path::new(path)) {
+        Ok(target) => match target.file_name().and_then(|name| name.to_str()) {
+            Some(name) => Fact::Known(Some(name.to_owned())),
+            None => broken(notes, path, "the link's target has no name"),
+        },
+        Err(error) if error.is_absent() => absent(files, path),
+        Err(error) => unread(notes, &error),
+    }
+}
+
+/// The last PCI address in a path: the function that a class device hangs from.
+pub fn last_bdf(path: &Path) -> Option<Bdf> {
+    path.components()
+        .rev()
+        .find_map(|part| part.as_os_str().to_str()?.parse().ok())
+}
+
+/// The start of a text, for a message.
+pub fn shorten(text: &str) -> String {
+    text.chars().take(60).collect()
+}
