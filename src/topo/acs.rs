@@ -1,0 +1,100 @@
+//! Which ports' access control services send a pair's traffic up to the root complex, or stop it.
+//!
+//! PCI Express Base Specification 5.0, 6.12. A request is judged by the downstream port it enters the switch through,
+//! its completion by the one on the other leg: so every downstream port of both legs counts, and no other. Source
+//! validation and upstream forwarding are never the cause.
+
+use crate::model::{Bdf, Fact, Meeting, Path, PciDevice, Why};
+
+use super::forest::{Forest, Role};
+
+/// One port on the way of a pair.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// The port.
+    pub port: Bdf,
+    /// The bits that redirect or block, by lspci's names; empty where the port lets the pair through. Unknown where
+    /// its configuration space could not be read that far.
+    pub bits: Fact<Vec<&'static str>>,
+    /// The value of the control register that lets the pair through and keeps the other bits.
+    pub cleared: u16,
+    /// Offset of the control register in configuration space.
+    pub register: u16,
+}
+
+/// The ports on both legs of a path, judged.
+pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
+    let ends = [path.hops.first(), path.hops.last()].map(|hop| hop.and_then(|hop| forest.device(hop.bdf)));
+    let translated = ends
+        .iter()
+        .flatten()
+        .any(|device| device.config.ats.present().is_some_and(|ats| ats.enabled));
+    let ports: Vec<&PciDevice> = path
+        .hops
+        .iter()
+        .filter(|hop| path.meeting != Meeting::Bridge(hop.bdf))
+        .filter_map(|hop| forest.device(hop.bdf))
+        .filter(|device| matches!(forest.role(device), Role::DownstreamPort | Role::RootPort))
+        .collect();
+    ports
+        .iter()
+        .map(|port| judge(port, sibling(forest, port, &ports), translated))
+        .collect()
+}
+
+/// The port of the other leg in the same switch or root complex: the target that egress control may block.
+fn sibling<'a>(forest: &Forest<'_>, port: &PciDevice, ports: &[&'a PciDevice]) -> Option<&'a PciDevice> {
+    let parent = |device: &PciDevice| forest.parent(device).map(|parent| parent.bdf);
+    let root = |device: &PciDevice| device.place.known().map(|place| place.root);
+    ports
+        .iter()
+        .find(|other| other.bdf != port.bdf && parent(other) == parent(port) && root(other) == root(port))
+        .copied()
+}
+
+fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redirect {
+    let unknown = |why: Why| Redirect {
+        port: port.bdf,
+        bits: Fact::Unknown(why),
+        cleared: 0,
+        register: 0,
+    };
+    let acs = match &port.config.acs {
+        Fact::Known(Some(acs)) => acs,
+        Fact::Known(None) => {
+            return Redirect {
+                bits: Fact::Known(Vec::new()),
+                ..unknown(Why::NotCovered)
+            };
+        }
+        Fact::Unknown(why) => return unknown(*why),
+    };
+    let control = acs.control;
+    let mut bits = Vec::new();
+    // Requests that carry translated addresses go straight where the port is told so: the way of virtual machines.
+    let direct = control.direct_translated() && translated;
+    if control.request_redirect() && !direct {
+        bits.push("ReqRedir");
+    }
+    if control.completion_redirect() && !direct {
+        bits.push("CmpltRedir");
+    }
+    let number = target
+        .and_then(|target| target.config.express.present())
+        .and_then(|express| express.link.as_ref())
+        .map(|link| link.port_number);
+    if control.egress_control() && number.is_some_and(|number| acs.egress_blocks(number)) {
+        bits.push("EgressCtrl");
+    }
+    // Request and completion redirect are bits 2 and 3, egress control is bit 5.
+    let mut mask = 0b00_1100;
+    if bits.contains(&"EgressCtrl") {
+        mask |= 0b10_0000;
+    }
+    Redirect {
+        port: port.bdf,
+        bits: Fact::Known(bits),
+        cleared: control.0 & !mask,
+        register: acs.control_offset(),
+    }
+}

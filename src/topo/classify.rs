@@ -1,0 +1,86 @@
+//! The class of a pair, by the rule nvidia-smi follows (checked on public matrices).
+//!
+//! 1. Different root buses: NODE on one NUMA node, else SYS.
+//! 2. One root bus and no bridge in common: PHB.
+//! 3. A bridge in common: PIX with at most one bridge between it and either device, else PXB.
+
+use crate::model::{Fact, Facts, PciClass, Place, Row, Why};
+
+/// How two rows meet over PCI.
+pub fn class(facts: &Facts, a: &Row, b: &Row) -> Fact<PciClass> {
+    let place = |row: &Row| match row.bdf.and_then(|bdf| facts.device(bdf)) {
+        Some(device) => device.place.as_ref(),
+        None => Fact::Unknown(Why::NotCovered),
+    };
+    match (place(a), place(b)) {
+        (Fact::Known(_), Fact::Known(_)) if a.bdf == b.bdf => Fact::Known(PciClass::Pix),
+        (Fact::Known(here), Fact::Known(there)) if here.root == there.root => Fact::Known(below_one_root(here, there)),
+        (Fact::Known(_), Fact::Known(_)) => across_roots(facts, a, b),
+        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(why),
+    }
+}
+
+fn below_one_root(a: &Place, b: &Place) -> PciClass {
+    let common = a.bridges.iter().zip(&b.bridges).take_while(|(a, b)| a == b).count();
+    let between = (a.bridges.len() - common).max(b.bridges.len() - common);
+    match (common, between) {
+        (0, _) => PciClass::Phb,
+        (_, 0 | 1) => PciClass::Pix,
+        _ => PciClass::Pxb,
+    }
+}
+
+/// Where the kernel names no node, new drivers print NODE (WRX90, 575.51.03); 535 printed SYS.
+fn across_roots(facts: &Facts, a: &Row, b: &Row) -> Fact<PciClass> {
+    if facts.numa.known().is_some_and(|nodes| nodes.len() == 1) {
+        return Fact::Known(PciClass::Node);
+    }
+    match (&a.numa, &b.numa) {
+        (Fact::Known(a), Fact::Known(b)) if a == b => Fact::Known(PciClass::Node),
+        (Fact::Known(_), Fact::Known(_)) => Fact::Known(PciClass::Sys),
+        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::RootBus;
+
+    /// A place below root bus 0 with these bridges, as bus numbers.
+    fn place(bridges: &[&str]) -> Place {
+        Place {
+            root: RootBus { domain: 0, bus: 0 },
+            bridges: bridges.iter().map(|b| b.parse().expect("an address")).collect(),
+        }
+    }
+
+    #[test]
+    fn follows_the_rule_below_one_root() {
+        const RP: &str = "00:01.0";
+        const UP: &str = "01:00.0";
+        let rows: [(&[&str], &[&str], PciClass); 6] = [
+            // On the root bus, and below different root ports.
+            (&[], &[], PciClass::Phb),
+            (&[RP], &["00:02.0"], PciClass::Phb),
+            // Two functions of one card; two downstream ports of one switch.
+            (&[RP], &[RP], PciClass::Pix),
+            (&[RP, UP, "02:00.0"], &[RP, UP, "02:01.0"], PciClass::Pix),
+            // A cascaded switch on one side (IGX Orin: three bridges against one).
+            (
+                &[RP, UP, "02:00.0", "03:00.0", "04:00.0"],
+                &[RP, UP, "02:01.0"],
+                PciClass::Pxb,
+            ),
+            (
+                &[RP, UP, "02:00.0", "03:00.0", "04:00.0"],
+                &[RP, UP, "02:01.0", "05:00.0", "06:00.0"],
+                PciClass::Pxb,
+            ),
+        ];
+        for (a, b, class) in rows {
+            assert_eq!(below_one_root(&place(a), &place(b)), class, "{a:?} {b:?}");
+            assert_eq!(below_one_root(&place(b), &place(a)), class, "{b:?} {a:?}");
+        }
+    }
+}

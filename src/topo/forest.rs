@@ -1,0 +1,150 @@
+//! The PCI forest: who hangs below whom, and which link is between them.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Bdf, Fact, Link, LinkState, PciDevice, PortType, RootBus, Why};
+
+/// Every function with a known place, by address.
+pub struct Forest<'a> {
+    devices: &'a [PciDevice],
+    roots: BTreeMap<RootBus, Vec<usize>>,
+    children: BTreeMap<Bdf, Vec<usize>>,
+}
+
+/// What a function is on a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A device, or a function of one.
+    Endpoint,
+    /// The root complex's port.
+    RootPort,
+    /// A switch's port towards the root.
+    UpstreamPort,
+    /// A switch's port away from the root.
+    DownstreamPort,
+    /// Another bridge, as to conventional PCI.
+    Bridge,
+}
+
+impl Role {
+    /// In words.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::Endpoint => "endpoint",
+            Self::RootPort => "root port",
+            Self::UpstreamPort => "upstream port",
+            Self::DownstreamPort => "downstream port",
+            Self::Bridge => "bridge",
+        }
+    }
+}
+
+impl<'a> Forest<'a> {
+    /// Arranges the functions, which are sorted by address.
+    pub fn new(devices: &'a [PciDevice]) -> Self {
+        let mut roots: BTreeMap<RootBus, Vec<usize>> = BTreeMap::new();
+        let mut children: BTreeMap<Bdf, Vec<usize>> = BTreeMap::new();
+        for (at, device) in devices.iter().enumerate() {
+            if let Some(place) = device.place.known() {
+                match place.bridges.last() {
+                    Some(parent) => children.entry(*parent).or_default().push(at),
+                    None => roots.entry(place.root).or_default().push(at),
+                }
+            }
+        }
+        Self {
+            devices,
+            roots,
+            children,
+        }
+    }
+
+    /// A function by its address.
+    pub fn device(&self, bdf: Bdf) -> Option<&'a PciDevice> {
+        let at = self.devices.binary_search_by_key(&bdf, |device| device.bdf).ok()?;
+        self.devices.get(at)
+    }
+
+    /// The root buses and what sits on them.
+    pub fn roots(&self) -> impl Iterator<Item = (RootBus, impl Iterator<Item = &'a PciDevice>)> {
+        self.roots
+            .iter()
+            .map(|(root, on)| (*root, on.iter().map(|at| &self.devices[*at])))
+    }
+
+    /// What hangs directly below a bridge.
+    pub fn children(&self, bdf: Bdf) -> impl Iterator<Item = &'a PciDevice> {
+        self.children
+            .get(&bdf)
+            .into_iter()
+            .flatten()
+            .map(|at| &self.devices[*at])
+    }
+
+    /// The bridge directly above a function.
+    pub fn parent(&self, device: &PciDevice) -> Option<&'a PciDevice> {
+        self.device(*device.place.known()?.bridges.last()?)
+    }
+
+    /// What a function is, judged by its parent: QEMU's root ports below a switch are its downstream ports, and say
+    /// otherwise of themselves.
+    pub fn role(&self, device: &PciDevice) -> Role {
+        let has_children = self.children.contains_key(&device.bdf);
+        if !has_children && !device.ids.known().is_some_and(|ids| ids.is_bridge()) {
+            return Role::Endpoint;
+        }
+        if let Some(PortType::PcieToPci | PortType::PciToPcie) = device.config.express.present().map(|e| e.port) {
+            return Role::Bridge;
+        }
+        match self.parent(device).map(|parent| self.role(parent)) {
+            None => Role::RootPort,
+            Some(Role::RootPort | Role::DownstreamPort) => Role::UpstreamPort,
+            Some(Role::UpstreamPort) => Role::DownstreamPort,
+            Some(Role::Bridge | Role::Endpoint) => Role::Bridge,
+        }
+    }
+
+    /// The link above a function; none for what has no link of its own above it: ports of the root complex, the inner
+    /// side of a switch, and devices integrated into the root complex.
+    pub fn link_above(&self, device: &PciDevice) -> Fact<Option<LinkState>> {
+        let Some(parent) = self.parent(device) else {
+            return Fact::Known(None);
+        };
+        if self.role(device) == Role::DownstreamPort {
+            return Fact::Known(None);
+        }
+        let (below, above) = (own_link(device), own_link(parent));
+        match (below, above) {
+            (Fact::Known(Some(below)), Fact::Known(Some(above))) => Fact::Known(Some(LinkState {
+                current: below.current,
+                max: Link {
+                    speed: below.max.speed.min(above.max.speed),
+                    width: below.max.width.min(above.max.width),
+                },
+            })),
+            (Fact::Known(Some(link)), _) | (_, Fact::Known(Some(link))) => Fact::Known(Some(link)),
+            (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(why),
+            (Fact::Known(None), Fact::Known(None)) => Fact::Known(None),
+        }
+    }
+}
+
+/// A function's link as its PCI Express capability tells it, or its attribute files where that may not be read.
+fn own_link(device: &PciDevice) -> Fact<Option<LinkState>> {
+    let from_config = match &device.config.express {
+        Fact::Known(Some(express)) => express.link.as_ref().map(|link| LinkState {
+            current: link.current,
+            max: link.max,
+        }),
+        Fact::Known(None) => None,
+        Fact::Unknown(why) => return from_attributes(device, *why),
+    };
+    Fact::Known(from_config.filter(|link| link.current.width > 0))
+}
+
+fn from_attributes(device: &PciDevice, why: Why) -> Fact<Option<LinkState>> {
+    match device.attributes.as_ref().map(|attributes| &attributes.link) {
+        Some(Fact::Known(link)) => Fact::Known(*link),
+        _ => Fact::Unknown(why),
+    }
+}

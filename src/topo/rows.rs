@@ -1,0 +1,132 @@
+//! The rows of the matrix: GPUs by address, RDMA devices by name, NVMe controllers by number.
+
+use crate::model::{Bdf, DriverGpu, Fact, Facts, IdList, Kind, PciDevice, RdmaDevice, Row, Why};
+
+/// Every row.
+pub fn rows(facts: &Facts) -> Vec<Row> {
+    let gpus = managed_gpus(facts)
+        .into_iter()
+        .enumerate()
+        .map(|(n, d)| gpu(facts, n, d));
+    let nics = facts
+        .rdma
+        .known()
+        .into_iter()
+        .flatten()
+        .filter(|device| device.management != Fact::Known(true))
+        .enumerate()
+        .map(|(n, device)| nic(facts, n, device));
+    let nvme = facts
+        .nvme
+        .known()
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .map(|(n, (name, bdf))| {
+            let device = facts.device(*bdf);
+            Row {
+                label: name.clone(),
+                ..row(facts, format!("NVME{n}"), Kind::Nvme, Some(*bdf), device)
+            }
+        });
+    gpus.chain(nics).chain(nvme).collect()
+}
+
+/// The GPUs that the driver manages, which is how nvidia-smi and CUDA number them. Where no driver is loaded, or the
+/// machine was recorded without it, every GPU on the bus.
+fn managed_gpus(facts: &Facts) -> Vec<&PciDevice> {
+    let managed = |device: &&PciDevice| match facts.driver.gpus.known() {
+        Some(gpus) if !gpus.is_empty() => gpus.contains_key(&device.bdf),
+        _ => true,
+    };
+    facts.gpus().filter(managed).collect()
+}
+
+fn gpu(facts: &Facts, number: usize, device: &PciDevice) -> Row {
+    let nvml = facts
+        .nvml()
+        .and_then(|nvml| nvml.gpus.iter().find(|gpu| gpu.bdf == device.bdf));
+    let driver = facts.driver.gpus.known().and_then(|gpus| gpus.get(&device.bdf));
+    let from_driver = |of: fn(&DriverGpu) -> Option<String>| driver.and_then(of);
+    let name = nvml.and_then(|gpu| gpu.name.known().cloned());
+    let uuid = nvml.and_then(|gpu| gpu.uuid.known().cloned());
+    Row {
+        label: name
+            .or_else(|| from_driver(|gpu| gpu.model.clone()))
+            .unwrap_or_default(),
+        uuid: uuid.or_else(|| from_driver(|gpu| gpu.uuid.clone())),
+        memory_node: nvml.and_then(|gpu| gpu.memory_node.present().copied()),
+        coherent: device.ids.known().is_some_and(|ids| ids.is_coherent_gpu()),
+        nvlinks: match nvml {
+            Some(gpu) => gpu
+                .active_links
+                .as_ref()
+                .map(|links| u32::try_from(links.len()).unwrap_or(u32::MAX)),
+            None => Fact::Unknown(facts.nvml.why().unwrap_or(Why::NotCovered)),
+        },
+        ..row(facts, format!("GPU{number}"), Kind::Gpu, Some(device.bdf), Some(device))
+    }
+}
+
+fn nic(facts: &Facts, number: usize, rdma: &RdmaDevice) -> Row {
+    let bdf = rdma.place.present().copied();
+    let states = rdma
+        .ports
+        .known()
+        .map(|ports| ports.iter().filter_map(|port| port.state.known()));
+    Row {
+        label: rdma.name.clone(),
+        physical_function: rdma.physical_function.present().copied(),
+        software: matches!(rdma.parent, Fact::Known(Some(_))),
+        active: states.and_then(|mut states| {
+            let mut seen = false;
+            let active = states.any(|state| {
+                seen = true;
+                state == "ACTIVE"
+            });
+            seen.then_some(active)
+        }),
+        ..row(
+            facts,
+            format!("NIC{number}"),
+            Kind::Nic,
+            bdf,
+            bdf.and_then(|bdf| facts.device(bdf)),
+        )
+    }
+}
+
+fn row(facts: &Facts, name: String, kind: Kind, bdf: Option<Bdf>, device: Option<&PciDevice>) -> Row {
+    let cpus = device
+        .and_then(|device| device.attributes.as_ref())
+        .map_or(Fact::Unknown(Why::NotCovered), |attributes| {
+            attributes.local_cpus.clone()
+        });
+    Row {
+        name,
+        kind,
+        bdf,
+        label: String::new(),
+        uuid: None,
+        numa: device.map_or(Fact::Unknown(Why::NotCovered), |device| device.numa_node.clone()),
+        nodes: nodes(facts, &cpus),
+        cpus,
+        memory_node: None,
+        coherent: false,
+        nvlinks: Fact::Known(0),
+        physical_function: None,
+        software: false,
+        active: None,
+    }
+}
+
+/// The NUMA nodes of these CPUs.
+fn nodes(facts: &Facts, cpus: &Fact<IdList>) -> Fact<IdList> {
+    match (cpus, &facts.numa) {
+        (Fact::Known(cpus), Fact::Known(nodes)) => {
+            let near = nodes.iter().filter(|node| node.cpus.intersects(cpus));
+            Fact::Known(IdList::new(near.map(|node| node.id)))
+        }
+        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
+    }
+}
