@@ -1,0 +1,125 @@
+//! What a check says of one subject, before a profile weighs it.
+
+use crate::model::{Evidence, Fix, Severity, Why};
+
+/// One judgement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// What was judged.
+    pub subject: String,
+    /// How the rule fared.
+    pub rule: Rule,
+    /// What is so, in a sentence.
+    pub message: String,
+    /// The weight of this case, where the check grades its cases.
+    pub weight: Option<Severity>,
+    /// What it rests on.
+    pub evidence: Vec<Evidence>,
+    /// What would turn an unknown into a verdict.
+    pub needs: Option<String>,
+    /// What mends it.
+    pub fix: Option<Fix>,
+}
+
+/// How a rule fared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// It holds.
+    Holds,
+    /// It does not.
+    Broken,
+    /// There is no rule here, but something worth knowing.
+    Noted,
+    /// It could not be determined.
+    Unknown,
+    /// It does not apply.
+    Skipped,
+}
+
+impl Judgement {
+    fn new(rule: Rule, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            subject: subject.into(),
+            rule,
+            message: message.into(),
+            weight: None,
+            evidence: Vec::new(),
+            needs: None,
+            fix: None,
+        }
+    }
+
+    /// The rule holds.
+    pub fn pass(subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Rule::Holds, subject, message)
+    }
+
+    /// The rule does not hold.
+    pub fn broken(subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Rule::Broken, subject, message)
+    }
+
+    /// Worth knowing.
+    pub fn info(subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Rule::Noted, subject, message)
+    }
+
+    /// It does not apply.
+    pub fn skip(subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Rule::Skipped, subject, message)
+    }
+
+    /// It could not be determined, because this source did not tell.
+    pub fn unknown(subject: impl Into<String>, why: Why, source: &str) -> Self {
+        let needs = match why {
+            Why::Denied => "root",
+            Why::NotCovered => "the live machine, or a source that tells",
+            Why::Broken => "a source that can be read",
+            Why::TimedOut => "a source that answers",
+        };
+        let message = format!("cannot tell: {source}: {}", why.phrase());
+        Self::new(Rule::Unknown, subject, message)
+            .evidence(source, why.phrase())
+            .needs(needs)
+    }
+
+    /// Gives this case a weight of its own.
+    #[must_use]
+    pub fn weighing(mut self, weight: Severity) -> Self {
+        self.weight = Some(weight);
+        self
+    }
+
+    /// Adds what it rests on.
+    #[must_use]
+    pub fn evidence(mut self, source: impl Into<String>, value: impl Into<String>) -> Self {
+        self.evidence.push(Evidence {
+            source: source.into(),
+            value: value.into(),
+        });
+        self
+    }
+
+    /// Says what would turn an unknown into a verdict.
+    #[must_use]
+    pub fn needs(mut self, needs: impl Into<String>) -> Self {
+        self.needs = Some(needs.into());
+        self
+    }
+
+    /// Names what mends it: the id of a `gdr fix`.
+    #[must_use]
+    pub fn fix(mut self, id: &str, command: impl Into<String>) -> Self {
+        self.fix = Some(Fix {
+            id: id.to_owned(),
+            command: command.into(),
+        });
+        self
+    }
+
+    /// Names what mends it where gdr changes nothing itself.
+    #[must_use]
+    pub fn advice(self, command: impl Into<String>) -> Self {
+        self.fix("advice", command)
+    }
+}

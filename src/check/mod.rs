@@ -1,0 +1,87 @@
+//! The doctor's catalogue: a registry, and one file a family of pure functions from facts to judgements.
+//!
+//! A check judges; the engine turns its judgement into a finding with the weight that the profiles give it.
+
+mod judgement;
+mod registry;
+
+pub use judgement::{Judgement, Rule};
+pub use registry::{CHECKS, Check, find};
+
+use crate::model::{Fact, Facts, Finding, Outcome, Severity, Topology};
+use crate::profile::Expectations;
+use crate::topo::Forest;
+
+/// All that a check may look at.
+pub struct Ctx<'a> {
+    /// What was read.
+    pub facts: &'a Facts,
+    /// The devices and how they meet.
+    pub topology: &'a Topology,
+    /// The PCI forest under the topology.
+    pub forest: &'a Forest<'a>,
+    /// What the profiles ask for.
+    pub expectations: &'a Expectations,
+}
+
+/// Runs every check, in the order of the registry.
+pub fn run(ctx: &Ctx<'_>) -> Vec<Finding> {
+    CHECKS.iter().flat_map(|check| run_one(ctx, check)).collect()
+}
+
+/// Runs one check. A check that judges nothing does not apply here, and says so.
+fn run_one(ctx: &Ctx<'_>, check: &Check) -> Vec<Finding> {
+    let mut judgements = (check.judge)(ctx);
+    if judgements.is_empty() {
+        judgements.push(Judgement::skip("machine", "nothing here for it to judge"));
+    }
+    judgements
+        .into_iter()
+        .map(|judgement| finding(ctx, check, judgement))
+        .collect()
+}
+
+/// A judgement's own weight is what the check found out about this subject; a profile may lower it, and may set the
+/// weight of what the check left open.
+fn finding(ctx: &Ctx<'_>, check: &Check, judgement: Judgement) -> Finding {
+    let asked = ctx.expectations.severity(check.id);
+    let severity = match (judgement.weight, asked) {
+        (Some(weight), Some(asked)) => weight.min(asked),
+        (Some(weight), None) => weight,
+        (None, asked) => asked.unwrap_or(check.severity),
+    };
+    Finding {
+        id: check.id.to_owned(),
+        outcome: match judgement.rule {
+            Rule::Holds => Outcome::Pass,
+            Rule::Broken => severity.outcome(),
+            Rule::Noted => Outcome::Info,
+            Rule::Unknown => Outcome::Unknown,
+            Rule::Skipped => Outcome::Skip,
+        },
+        severity,
+        subject: judgement.subject,
+        message: judgement.message,
+        evidence: judgement.evidence,
+        needs: judgement.needs,
+        fix: judgement.fix,
+    }
+}
+
+/// The exit code of doctor: 1 something failed, 3 nothing failed but something required could not be determined.
+pub fn exit_code(findings: &[Finding], expectations: &Expectations) -> u8 {
+    let failed = findings.iter().any(|f| f.outcome == Outcome::Fail);
+    let undetermined = findings
+        .iter()
+        .any(|f| f.outcome == Outcome::Unknown && (f.severity == Severity::Error || expectations.requires(&f.id)));
+    match (failed, undetermined) {
+        (true, _) => 1,
+        (false, true) => 3,
+        (false, false) => 0,
+    }
+}
+
+/// The judgement on a subject whose fact is unknown; none where it is known.
+pub fn unknown_if<T>(fact: &Fact<T>, subject: &str, source: &str) -> Option<Judgement> {
+    fact.why().map(|why| Judgement::unknown(subject, why, source))
+}
