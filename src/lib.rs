@@ -1,5 +1,16 @@
 #![forbid(unsafe_code)]
 //! gdr: does GPUDirect work on this machine, why not, and the proof.
+//!
+//! `World` is read, `collect` makes facts of it, `topo` makes the forest, `check` makes findings, `render` shows them.
+//! DESIGN.md draws the rooms and the arrows between them.
 
+pub mod check;
+pub mod cli;
+pub mod cmd;
+pub mod collect;
 pub mod model;
 pub mod pci;
+pub mod profile;
+pub mod render;
+pub mod topo;
+pub mod world;

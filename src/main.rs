@@ -1,3 +1,42 @@
 #![forbid(unsafe_code)]
-//! gdr.
-fn main() {}
+//! gdr: parse, run, exit code.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use gdr::{cli::Cli, cmd, world};
+
+/// Usage or internal error.
+const TROUBLE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
+    if let Some(answered) = world::answer_for_parent(&arguments, &mut io::stdout().lock()) {
+        return if answered.is_ok() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
+    }
+    match cmd::run(Cli::parse(), &mut io::stdout().lock(), &mut io::stderr().lock()) {
+        Ok(code) => ExitCode::from(code),
+        // Whoever read our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to tell where this fails too.
+            let _ = writeln!(io::stderr(), "gdr: {error:#}");
+            ExitCode::from(TROUBLE)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

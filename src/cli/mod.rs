@@ -1,0 +1,189 @@
+//! What a user can type: clap types and nothing else. Help, man pages and completions are generated from them.
+
+mod style;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use style::style;
+
+/// Does GPUDirect work on this machine, why not, and the proof.
+#[derive(Debug, Parser)]
+#[command(name = "gdr", version, arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    /// The world to look at and how to show it.
+    #[command(flatten)]
+    pub global: Global,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Look at the machine laid out in this directory instead of the one gdr runs on
+    ///
+    /// The directory holds sys/, proc/ and what else was recorded of a machine's root. Symbolic links are resolved
+    /// inside it and never lead out of it.
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Global options")]
+    pub sysroot: Option<PathBuf>,
+
+    /// When to use colour; auto means on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t = ColorWhen::Auto,
+        global = true,
+        help_heading = "Global options"
+    )]
+    pub color: ColorWhen,
+
+    /// How long a vendor library may take before it is given up
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=3600),
+        global = true,
+        help_heading = "Global options"
+    )]
+    pub library_timeout: u64,
+
+    /// Say on standard error what could not be read
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    pub verbose: bool,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check whether GPUDirect works here, and name what stands in its way
+    ///
+    /// Exit status: 0 all well, 1 something failed, 2 usage or internal error, 3 nothing failed but something required
+    /// could not be determined (often: run it as root).
+    Doctor(Doctor),
+
+    /// Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU
+    ///
+    /// Exit status: 0 once drawn, 2 usage or internal error. With --check: 1 where a GPU's best NIC is a bad one, 3
+    /// where that could not be determined.
+    Topo(Topo),
+}
+
+/// `gdr doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// What the machine should be ready for: rdma, async, gdrcopy, p2p, or a file; may be given several times
+    #[arg(long, value_name = "NAME|FILE", default_value = crate::profile::DEFAULT)]
+    pub profile: Vec<String>,
+
+    /// How to print the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Table)]
+    pub format: DoctorFormat,
+
+    /// Judge as on this platform, whatever the machine looks like; the report says so
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub platform: Option<Platform>,
+
+    /// List the checks and end
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// How doctor prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DoctorFormat {
+    /// For people.
+    Table,
+    /// For programs: schema gdr.doctor/1.
+    Json,
+}
+
+/// Where the machine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Platform {
+    /// On the hardware itself.
+    BareMetal,
+    /// In a virtual machine.
+    Guest,
+}
+
+/// `gdr topo`.
+#[derive(Debug, Args)]
+pub struct Topo {
+    /// How to print the topology
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TopoFormat::Table)]
+    pub format: TopoFormat,
+
+    /// Show PCI classes where NVLinks would be shown, as nvidia-smi topo -mp does
+    #[arg(long)]
+    pub pci: bool,
+
+    /// Show the peer-to-peer status of each pair of GPUs, as nvidia-smi topo -p2p does
+    #[arg(long, value_name = "CAPABILITY", value_enum, conflicts_with_all = ["pci", "nvme", "path", "pairs"])]
+    pub p2p: Option<P2p>,
+
+    /// Show NVMe controllers too
+    #[arg(long)]
+    pub nvme: bool,
+
+    /// Explain the way between two devices: GPU0, NIC3, mlx5_0 or a PCI address
+    #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with = "pairs")]
+    pub path: Option<Vec<String>>,
+
+    /// Print the NIC for each GPU, with lines for NCCL, UCX, CUDA and numactl
+    #[arg(long)]
+    pub pairs: bool,
+
+    /// End with status 1 where the best NIC of a GPU is a bad one
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// How topo prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TopoFormat {
+    /// For people.
+    Table,
+    /// Byte for byte as nvidia-smi topo.
+    NvidiaSmi,
+    /// For programs: schema gdr.topo/1.
+    Json,
+    /// A picture of the PCI tree.
+    Svg,
+}
+
+/// A peer-to-peer capability, by nvidia-smi's letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum P2p {
+    /// Reads.
+    #[value(name = "r")]
+    Read,
+    /// Writes.
+    #[value(name = "w")]
+    Write,
+    /// NVLink.
+    #[value(name = "n")]
+    Nvlink,
+    /// Atomics.
+    #[value(name = "a")]
+    Atomics,
+    /// PCI Express.
+    #[value(name = "p")]
+    Pci,
+}

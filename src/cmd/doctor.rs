@@ -1,0 +1,90 @@
+//! `gdr doctor`.
+
+use std::io::Write;
+
+use anyhow::Context as _;
+
+use crate::check::{self, CHECKS, Ctx};
+use crate::cli::{Doctor, DoctorFormat, Global, Platform, style};
+use crate::collect::{self, Want};
+use crate::model::{PlatformKind, Summary};
+use crate::profile::{Expectations, Profile, SHIPPED};
+use crate::render::doctor::{self, Report};
+use crate::topo::{self, Forest};
+use crate::world::{NvmlWant, World};
+
+/// Examines the machine.
+pub fn run(
+    world: &World,
+    global: &Global,
+    options: &Doctor,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    if options.list {
+        out.write_all(doctor::list(CHECKS.iter().map(|c| (c.id, c.severity, c.rule))).as_bytes())?;
+        return Ok(0);
+    }
+    let expectations = expectations(&options.profile)?;
+    let mut facts = collect::facts(world, want());
+    facts.platform.asserted = options.platform.map(|platform| match platform {
+        Platform::BareMetal => PlatformKind::BareMetal,
+        Platform::Guest => PlatformKind::Guest,
+    });
+    super::notes(global, &facts, err)?;
+    let topology = topo::topology(&facts);
+    let findings = check::run(&Ctx {
+        facts: &facts,
+        topology: &topology,
+        forest: &Forest::new(facts.devices()),
+        expectations: &expectations,
+    });
+    let report = Report {
+        schema: "gdr.doctor/1",
+        host: &facts.host,
+        profiles: &expectations.names,
+        summary: Summary::of(&findings),
+        findings: &findings,
+    };
+    let text = match options.format {
+        DoctorFormat::Table => doctor::table(&report, style(global.color)),
+        DoctorFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+    };
+    out.write_all(text.as_bytes())?;
+    Ok(check::exit_code(&findings, &expectations))
+}
+
+fn want() -> Want {
+    Want {
+        nvme: false,
+        nvml: NvmlWant {
+            links: true,
+            p2p: true,
+            details: true,
+            from_gpus: 0,
+        },
+        system: true,
+    }
+}
+
+/// The profiles by name, or from files.
+fn expectations(names: &[String]) -> anyhow::Result<Expectations> {
+    let known = |id: &str| check::find(id).is_some();
+    let profiles: Vec<Profile> = names
+        .iter()
+        .map(|name| match SHIPPED.iter().find(|(shipped, _)| shipped == name) {
+            Some((name, text)) => Ok(Profile::parse(name, text, known)?),
+            None => {
+                let text = std::fs::read_to_string(name).with_context(|| {
+                    let shipped: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+                    format!(
+                        "'{name}' is neither a profile ({}) nor a file that can be read",
+                        shipped.join(", ")
+                    )
+                })?;
+                Ok(Profile::parse(name, &text, known)?)
+            }
+        })
+        .collect::<anyhow::Result<_>>()?;
+    Ok(Expectations::of(&profiles))
+}

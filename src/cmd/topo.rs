@@ -1,0 +1,154 @@
+//! `gdr topo`.
+
+use std::io::Write;
+
+use anyhow::{Context as _, anyhow, bail};
+
+use super::names::Names;
+use crate::cli::{Global, P2p, Topo, TopoFormat, style};
+use crate::collect::{self, Want};
+use crate::model::{Fact, Facts, Kind, NvmlOutcome, P2pCapability, Topology, Verdict};
+use crate::render::{View, json, pairs, path, smi, svg, table};
+use crate::topo::{self, Forest};
+use crate::world::{NvmlWant, World};
+
+/// Draws the topology.
+pub fn run(
+    world: &World,
+    global: &Global,
+    options: &Topo,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    let facts = collect::facts(world, want(options));
+    super::notes(global, &facts, err)?;
+    if let Some(why) = facts.pci.why() {
+        bail!(
+            "the PCI devices cannot be listed ({}): {}",
+            why.phrase(),
+            "/sys/bus/pci/devices is where they should be"
+        );
+    }
+    let topology = topo::topology(&facts);
+    let forest = Forest::new(facts.devices());
+    let names = Names::new(world);
+    let name = |vendor, device| names.of(vendor, device);
+    let view = View {
+        facts: &facts,
+        topology: &topology,
+        forest: &forest,
+        name: &name,
+        style: style(global.color),
+        pci_only: options.pci,
+    };
+    let text = match (options, options.format) {
+        (Topo { p2p: Some(letter), .. }, TopoFormat::Table | TopoFormat::NvidiaSmi) => p2p(&view, *letter)?,
+        (Topo { p2p: Some(_), .. }, _) => bail!("--p2p has the formats table and nvidia-smi"),
+        (Topo { path: Some(ends), .. }, format) => between(&view, ends, format)?,
+        (Topo { pairs: true, .. }, TopoFormat::Table) => pairs::text(&view),
+        (Topo { pairs: true, .. }, _) => bail!("--pairs prints text; the same is in --format json under pairs"),
+        (_, TopoFormat::Table) => table::text(&view),
+        (_, TopoFormat::NvidiaSmi) => matrix(&view, err)?,
+        (_, TopoFormat::Json) => json::text(&view)?,
+        (_, TopoFormat::Svg) => svg::svg(&facts, &topology, &name),
+    };
+    out.write_all(text.as_bytes())?;
+    Ok(if options.check { verdict(&topology) } else { 0 })
+}
+
+fn want(options: &Topo) -> Want {
+    Want {
+        nvme: options.nvme,
+        nvml: NvmlWant {
+            links: options.p2p.is_none() && !options.pci,
+            p2p: options.p2p.is_some(),
+            details: false,
+            // Links and peers are between two GPUs: for one alone NVML is not worth its time.
+            from_gpus: if options.p2p.is_some() { 0 } else { 2 },
+        },
+        system: false,
+    }
+}
+
+fn p2p(view: &View<'_>, letter: P2p) -> anyhow::Result<String> {
+    let capability = match letter {
+        P2p::Read => P2pCapability::Read,
+        P2p::Write => P2pCapability::Write,
+        P2p::Nvlink => P2pCapability::Nvlink,
+        P2p::Atomics => P2pCapability::Atomics,
+        P2p::Pci => P2pCapability::Pci,
+    };
+    match &view.facts.nvml {
+        Fact::Known(NvmlOutcome::Read(nvml)) => Ok(smi::p2p(nvml, capability)),
+        Fact::Known(NvmlOutcome::Absent { reason }) => {
+            bail!(
+                "peer-to-peer status comes from libnvidia-ml.so.1, which is not here: {reason}; install the driver's user-space part"
+            )
+        }
+        Fact::Known(NvmlOutcome::Failed { code, reason }) => {
+            let code = code.map_or_else(String::new, |code| format!(" (code {code})"));
+            bail!("peer-to-peer status comes from NVML, which refused: {reason}{code}")
+        }
+        Fact::Unknown(why) => {
+            let said = nvml_note(view.facts).unwrap_or_else(|| "it is asked on the live machine only".to_owned());
+            bail!("peer-to-peer status comes from NVML: {}: {said}", why.phrase())
+        }
+    }
+}
+
+fn nvml_note(facts: &Facts) -> Option<String> {
+    let note = facts.notes.iter().find(|note| note.source == "NVML")?;
+    Some(note.message.clone())
+}
+
+fn matrix(view: &View<'_>, err: &mut dyn Write) -> anyhow::Result<String> {
+    let dialect = smi::dialect(view.facts);
+    if let Some(note) = dialect.note() {
+        writeln!(err, "gdr: {note}")?;
+    }
+    if view.topology.rows_of(Kind::Gpu).next().is_none() {
+        bail!("there is no NVIDIA GPU here: nvidia-smi prints no matrix without one");
+    }
+    Ok(smi::matrix(view, &dialect))
+}
+
+fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Result<String> {
+    let row = |name: &String| {
+        view.topology.find(name).ok_or_else(|| {
+            let rows: Vec<&str> = view.topology.rows.iter().map(|row| row.name.as_str()).collect();
+            anyhow!(
+                "there is no device '{name}' here; the rows are: {}",
+                if rows.is_empty() {
+                    "none".to_owned()
+                } else {
+                    rows.join(" ")
+                }
+            )
+        })
+    };
+    let [from, to] = ends else {
+        bail!("--path wants two devices");
+    };
+    let found = topo::between(view.facts, view.forest, view.topology, row(from)?, row(to)?)
+        .map_err(|reason| anyhow!(reason))
+        .context("there is no way to show")?;
+    match format {
+        TopoFormat::Table => Ok(path::text(view, &found)),
+        TopoFormat::Json => Ok(serde_json::to_string_pretty(&found)? + "\n"),
+        TopoFormat::NvidiaSmi | TopoFormat::Svg => bail!("--path has the formats table and json"),
+    }
+}
+
+/// 1 where a GPU's best NIC is a bad one, 3 where none could be determined.
+fn verdict(topology: &Topology) -> u8 {
+    let gpus = topology
+        .matches
+        .iter()
+        .filter(|m| topology.rows.get(m.row).is_some_and(|row| row.kind == Kind::Gpu));
+    let verdicts: Vec<Verdict> = gpus.map(|m| m.verdict).collect();
+    match () {
+        () if verdicts.contains(&Verdict::Bad) => 1,
+        () if verdicts.contains(&Verdict::Unknown) || verdicts.is_empty() => 3,
+        () => 0,
+    }
+}

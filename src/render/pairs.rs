@@ -1,0 +1,75 @@
+//! The NIC for each GPU, with lines ready for NCCL, UCX, CUDA and numactl.
+
+use super::View;
+use super::text::{Tone, printable};
+use crate::model::{Fact, Facts, Kind, Match, Row};
+
+/// One paragraph a GPU.
+pub fn text(view: &View<'_>) -> String {
+    let rows = &view.topology.rows;
+    let text: String = view
+        .topology
+        .matches
+        .iter()
+        .filter(|m| rows[m.row].kind == Kind::Gpu)
+        .map(|m| paragraph(view, m))
+        .collect();
+    match text.is_empty() {
+        true => "# there is no GPU to find a NIC for\n".to_owned(),
+        false => text,
+    }
+}
+
+fn paragraph(view: &View<'_>, m: &Match) -> String {
+    let rows = &view.topology.rows;
+    let gpu = &rows[m.row];
+    let verdict = view.style.paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
+    let mut text = format!("# {}: {verdict}: {}\n", gpu.name, printable(&m.reason));
+    let nic = m.pick.map(|pick| &rows[pick]);
+    text.push_str(&line(view.facts, gpu, nic));
+    text.push('\n');
+    text
+}
+
+/// A line to put before a program. What is not known is left out.
+fn line(facts: &Facts, gpu: &Row, nic: Option<&Row>) -> String {
+    let mut parts = vec!["env".to_owned()];
+    match &gpu.uuid {
+        Some(uuid) => parts.push(format!("CUDA_VISIBLE_DEVICES={}", printable(uuid))),
+        None => {
+            // By default CUDA counts the fastest first.
+            parts.push("CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
+            parts.push(format!("CUDA_VISIBLE_DEVICES={}", gpu.name.trim_start_matches("GPU")));
+        }
+    }
+    if let Some(nic) = nic {
+        let port = port(facts, &nic.label);
+        let name = printable(&nic.label);
+        // The second equals sign asks NCCL for this very name; without it mlx5_1 would also mean mlx5_10.
+        parts.push(format!("NCCL_IB_HCA=={name}:{port}"));
+        parts.push(format!("UCX_NET_DEVICES={name}:{port}"));
+    }
+    if let Fact::Known(nodes) = &gpu.nodes
+        && !nodes.is_empty()
+    {
+        parts.push(format!("numactl --cpunodebind={nodes} --membind={nodes}"));
+    }
+    parts.join(" ") + " COMMAND"
+}
+
+/// The first port that is up, else the first there is.
+fn port(facts: &Facts, name: &str) -> u32 {
+    let device = facts
+        .rdma
+        .known()
+        .into_iter()
+        .flatten()
+        .find(|device| device.name == name);
+    let ports = device
+        .and_then(|device| device.ports.known())
+        .map_or(&[][..], Vec::as_slice);
+    let up = ports
+        .iter()
+        .find(|port| port.state.known().is_some_and(|state| state == "ACTIVE"));
+    up.or(ports.first()).map_or(1, |port| port.number)
+}

@@ -1,0 +1,176 @@
+//! The bytes of `nvidia-smi topo`.
+//!
+//! Taken from its output on drivers 570 and 580 (docs/measured). Underlining is printed to files too; a GPU's line has
+//! two tabs before its own memory's NUMA node, a NIC's ends in four.
+
+use super::View;
+use crate::model::{Fact, Facts, Kind, Nvml, P2pCapability, P2pStatus, Row};
+
+/// How a driver branch prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dialect {
+    branch: Option<u32>,
+    /// Underlines the header with escape sequences.
+    underline: bool,
+    /// Names NICs by number, with a legend; before, by RDMA device.
+    numbered_nics: bool,
+    /// Has the column `GPU NUMA ID`.
+    memory_node: bool,
+}
+
+/// Branches whose output was compared byte for byte.
+const SAMPLED: std::ops::RangeInclusive<u32> = 570..=580;
+
+/// The dialect of this machine's driver.
+pub fn dialect(facts: &Facts) -> Dialect {
+    let version = facts.driver.module_version.present();
+    let branch = version.and_then(|version| version.split('.').next()?.parse().ok());
+    let at_least = |first: u32| branch.is_none_or(|branch| branch >= first);
+    Dialect {
+        branch,
+        underline: at_least(545),
+        numbered_nics: at_least(515),
+        memory_node: at_least(525),
+    }
+}
+
+impl Dialect {
+    /// What to tell a user who relies on the bytes.
+    pub fn note(&self) -> Option<String> {
+        match self.branch {
+            Some(branch) if SAMPLED.contains(&branch) => None,
+            Some(branch) => Some(format!(
+                "no sample of nvidia-smi {branch} was compared with; this is the nearest dialect known"
+            )),
+            None => Some(format!(
+                "the driver's version is not known; this is what nvidia-smi {} prints",
+                SAMPLED.end()
+            )),
+        }
+    }
+}
+
+/// `nvidia-smi topo -m`, or `-mp` where the view asks for PCI alone.
+pub fn matrix(view: &View<'_>, dialect: &Dialect) -> String {
+    let rows: Vec<(usize, &Row)> = view
+        .topology
+        .rows
+        .iter()
+        .enumerate()
+        // It knows no RDMA device without a PCI function.
+        .filter(|(_, row)| row.bdf.is_some())
+        .collect();
+    let name = |row: &Row| match row.kind {
+        Kind::Nic if !dialect.numbered_nics => row.label.clone(),
+        _ => row.name.clone(),
+    };
+    let mut header: Vec<String> = rows.iter().map(|(_, row)| name(row)).collect();
+    header.push("CPU Affinity".to_owned());
+    header.push("NUMA Affinity".to_owned());
+    if dialect.memory_node {
+        header.push("GPU NUMA ID".to_owned());
+    }
+    let mut text = format!("\t{}\n", underlined(dialect, &header.join("\t")));
+    for (at, row) in &rows {
+        text.push_str(&name(row));
+        for (other, _) in &rows {
+            let cell = match at == other {
+                true => " X ".to_owned(),
+                false => view.cell(*at, *other).unwrap_or_else(|| "SYS".to_owned()),
+            };
+            text.push('\t');
+            text.push_str(&cell);
+        }
+        text.push_str(&tail(row, dialect));
+        text.push('\n');
+    }
+    text.push_str("\nLegend:\n\n");
+    text.push_str(LEGEND);
+    if !view.pci_only {
+        text.push_str("  NV#  = Connection traversing a bonded set of # NVLinks\n");
+    }
+    let nics: Vec<&Row> = rows
+        .iter()
+        .map(|(_, row)| *row)
+        .filter(|row| row.kind == Kind::Nic)
+        .collect();
+    if !nics.is_empty() && dialect.numbered_nics {
+        text.push_str("\nNIC Legend:\n\n");
+        for row in nics {
+            text.push_str(&format!("  {}: {}\n", row.name, row.label));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn underlined(dialect: &Dialect, text: &str) -> String {
+    match dialect.underline {
+        true => format!("\u{1b}[4m{text}\u{1b}[0m"),
+        false => text.to_owned(),
+    }
+}
+
+fn tail(row: &Row, dialect: &Dialect) -> String {
+    if row.kind != Kind::Gpu {
+        return "\t\t\t\t".to_owned();
+    }
+    let list = |fact: &Fact<crate::model::IdList>| match fact {
+        Fact::Known(list) if !list.is_empty() => list.to_string(),
+        _ => "N/A".to_owned(),
+    };
+    let mut text = format!("\t{}\t{}", list(&row.cpus), list(&row.nodes));
+    if dialect.memory_node {
+        let node = row
+            .memory_node
+            .map_or_else(|| "N/A".to_owned(), |node| node.to_string());
+        text.push_str(&format!("\t\t{node}"));
+    }
+    text
+}
+
+const LEGEND: &str = "  X    = Self
+  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)
+  NODE = Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node
+  PHB  = Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)
+  PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)
+  PIX  = Connection traversing at most a single PCIe bridge
+";
+
+/// `nvidia-smi topo -p2p`.
+pub fn p2p(nvml: &Nvml, capability: P2pCapability) -> String {
+    let names: String = nvml.gpus.iter().map(|gpu| format!("GPU{}\t", gpu.index)).collect();
+    let mut text = format!(" \t\u{1b}[4m{names}\u{1b}[0m\n");
+    for from in &nvml.gpus {
+        text.push_str(&format!(" GPU{}", from.index));
+        for to in &nvml.gpus {
+            let cell = match from.index == to.index {
+                true => "X",
+                false => status(nvml, from.index, to.index, capability).abbreviation(),
+            };
+            text.push_str(&format!("\t{cell}"));
+        }
+        text.push_str("\t\n");
+    }
+    text.push_str("\nLegend:\n\n");
+    for (letters, meaning) in [
+        ("X", "Self"),
+        ("OK", "Status Ok"),
+        ("CNS", "Chipset not supported"),
+        ("GNS", "GPU not supported"),
+        ("TNS", "Topology not supported"),
+        ("NS", "Not supported"),
+        ("U", "Unknown"),
+    ] {
+        text.push_str(&format!("  {letters:<4} = {meaning}\n"));
+    }
+    text
+}
+
+fn status(nvml: &Nvml, from: u32, to: u32, capability: P2pCapability) -> P2pStatus {
+    nvml.pairs
+        .iter()
+        .find(|pair| pair.from == from && pair.to == to)
+        .and_then(|pair| pair.p2p.get(&capability)?.known().copied())
+        .unwrap_or(P2pStatus::Unknown)
+}

@@ -1,0 +1,142 @@
+//! Words, numbers and colours that several formats share.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Color, Effects, Style as Ansi};
+
+use super::Style;
+use crate::model::{Fact, LinkState, Outcome, PciClass, Verdict};
+
+/// A colour by meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As it should be.
+    Good,
+    /// Slower or at risk.
+    Fair,
+    /// Does not work.
+    Bad,
+    /// Not known.
+    Dim,
+    /// A heading.
+    Strong,
+    /// NVLink.
+    Special,
+}
+
+impl Tone {
+    fn ansi(self) -> Ansi {
+        let colour = |colour: AnsiColor| Ansi::new().fg_color(Some(Color::Ansi(colour)));
+        match self {
+            Self::Good => colour(AnsiColor::Green),
+            Self::Fair => colour(AnsiColor::Yellow),
+            Self::Bad => colour(AnsiColor::Red),
+            Self::Dim => Ansi::new().effects(Effects::DIMMED),
+            Self::Strong => Ansi::new().effects(Effects::BOLD),
+            Self::Special => colour(AnsiColor::Cyan),
+        }
+    }
+
+    /// Of a cell of the matrix.
+    pub fn of_cell(cell: &str) -> Option<Self> {
+        match cell {
+            "PIX" | "PXB" => Some(Self::Good),
+            "PHB" => Some(Self::Fair),
+            "NODE" | "SYS" => Some(Self::Bad),
+            "?" => Some(Self::Dim),
+            _ if cell.strip_prefix("NV").is_some_and(|n| n.parse::<u32>().is_ok()) => Some(Self::Special),
+            _ => None,
+        }
+    }
+
+    /// Of a verdict.
+    pub fn of_verdict(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Good => Self::Good,
+            Verdict::LikelyGood => Self::Fair,
+            Verdict::Bad => Self::Bad,
+            Verdict::Unknown => Self::Dim,
+        }
+    }
+
+    /// Of an outcome.
+    pub fn of_outcome(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Pass => Self::Good,
+            Outcome::Warn | Outcome::Unknown => Self::Fair,
+            Outcome::Fail => Self::Bad,
+            Outcome::Info => Self::Special,
+            Outcome::Skip => Self::Dim,
+        }
+    }
+}
+
+impl Style {
+    /// The text in a tone, where colour is wanted.
+    pub fn paint(self, tone: Tone, text: &str) -> String {
+        if self.color {
+            let ansi = tone.ansi();
+            format!("{ansi}{text}{ansi:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// A bandwidth in GB/s (10⁹ bytes a second).
+pub fn bandwidth(bytes_per_second: u64) -> String {
+    let tenths = bytes_per_second / 100_000_000;
+    format!("{}.{} GB/s", tenths / 10, tenths % 10)
+}
+
+/// A link as `32GT/s x16`, with what it could be where that is more.
+pub fn link(link: &LinkState) -> String {
+    let mut text = format!("{} x{}", link.current.speed, link.current.width);
+    if link.current != link.max {
+        // A String never refuses.
+        let _ = write!(text, " (of {} x{})", link.max.speed, link.max.width);
+    }
+    text
+}
+
+/// The letters of a class, or a question mark.
+pub fn class(class: &Fact<PciClass>) -> &'static str {
+    class.known().map_or("?", |class| class.letters())
+}
+
+/// What came from anywhere but us, safe for a terminal: control characters become question marks.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Breaks a text into lines of at most `width` columns at its blanks; the later ones begin with `indent`.
+pub fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > width {
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.chars().count();
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_rounded_down_and_lines_are_broken_at_blanks() {
+        assert_eq!(bandwidth(63_015_384_615), "63.0 GB/s");
+        assert_eq!(bandwidth(985_000_000), "0.9 GB/s");
+        assert_eq!(wrap("one two three", 7, "  "), "one two\n  three");
+    }
+}
