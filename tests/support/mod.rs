@@ -1,0 +1,24 @@
+//! What the integration tests share: recorded machines, the binary, and what a test needs to run at all.
+//!
+//! Nothing here may call gdr's library: what a test expects must not come from the code it tests.
+// Each test binary compiles this whole module and uses its own part of it.
+#![allow(dead_code, unused_imports)]
+
+mod bars;
+mod config;
+mod device;
+mod expect;
+mod extended;
+mod files;
+mod layout;
+mod machine;
+mod need;
+mod run;
+mod sysfs;
+mod tree;
+
+pub use device::Device;
+pub use expect::{AcsFinding, Expect};
+pub use machine::{Machine, names};
+pub use need::{Need, need, shared};
+pub use run::{Gdr, Run, gdr};

@@ -1,0 +1,92 @@
+//! What a test needs from the machine it runs on, and what happens where that is missing.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// Something a test cannot do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// qemu-system-x86_64 in PATH.
+    Qemu,
+    /// User id 0.
+    Root,
+    /// An NVIDIA GPU with its kernel driver.
+    Gpu,
+    /// The directory of recorded machines beside the repository.
+    Shared,
+    /// lspci in PATH.
+    Lspci,
+    /// python3 in PATH.
+    Python,
+}
+
+impl Need {
+    fn is_met(self) -> bool {
+        match self {
+            Self::Qemu => in_path("qemu-system-x86_64"),
+            Self::Root => is_root(),
+            Self::Gpu => Path::new("/dev/nvidiactl").exists() && Path::new("/dev/nvidia0").exists(),
+            Self::Shared => shared().is_dir(),
+            Self::Lspci => in_path("lspci"),
+            Self::Python => in_path("python3"),
+        }
+    }
+
+    fn reason(self) -> String {
+        match self {
+            Self::Qemu => "qemu-system-x86_64 is not in PATH".to_owned(),
+            Self::Root => "not root".to_owned(),
+            Self::Gpu => "no NVIDIA GPU (/dev/nvidiactl, /dev/nvidia0)".to_owned(),
+            Self::Shared => format!("{} is no directory", shared().display()),
+            Self::Lspci => "lspci is not in PATH".to_owned(),
+            Self::Python => "python3 is not in PATH".to_owned(),
+        }
+    }
+
+    /// Whether continuous integration has it, so that its absence there is a fault.
+    fn is_in_ci(self) -> bool {
+        self != Self::Gpu
+    }
+}
+
+/// Whether the test can run. Prints why not; panics where CI ought to have been able to.
+#[must_use]
+#[allow(
+    clippy::print_stderr,
+    reason = "a skipped test says so in the test's own output"
+)]
+pub fn need(what: Need) -> bool {
+    if what.is_met() {
+        return true;
+    }
+    let reason = what.reason();
+    assert!(
+        !(what.is_in_ci() && env::var("CI").is_ok_and(|ci| ci == "true")),
+        "CI must not skip this: {reason}"
+    );
+    eprintln!("SKIP: {reason}");
+    false
+}
+
+/// The directory of recorded machines: `../shared` beside the repository, or `GDR_SHARED` for a second
+/// checkout that lies elsewhere.
+pub fn shared() -> PathBuf {
+    env::var_os("GDR_SHARED").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
+        PathBuf::from,
+    )
+}
+
+fn in_path(program: &str) -> bool {
+    env::var_os("PATH")
+        .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()))
+}
+
+fn is_root() -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        status
+            .lines()
+            .filter_map(|line| line.strip_prefix("Uid:"))
+            .any(|ids| ids.split_whitespace().nth(1) == Some("0"))
+    })
+}

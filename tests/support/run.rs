@@ -1,0 +1,68 @@
+//! Runs the built binary in an environment that does not depend on who runs the tests.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What one run of gdr left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Standard output; a byte that is no UTF-8 is shown as U+FFFD.
+    pub stdout: String,
+    /// Standard error, likewise.
+    pub stderr: String,
+    /// Exit code; -1 when a signal ended it.
+    pub code: i32,
+}
+
+/// Runs gdr with these arguments.
+pub fn gdr(args: &[&str]) -> Run {
+    Gdr::new().args(args).run()
+}
+
+/// One run of gdr to be.
+pub struct Gdr {
+    command: Command,
+}
+
+impl Gdr {
+    /// The built binary. Only PATH, HOME and the coverage tool's file name pass from the caller's environment:
+    /// LD_LIBRARY_PATH would bring in libraries of the machine, CI would change what gdr prints.
+    pub fn new() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gdr"));
+        command.env_clear().env("TERM", "dumb").stdin(Stdio::null());
+        for name in ["PATH", "HOME", "LLVM_PROFILE_FILE"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        Self { command }
+    }
+
+    /// Adds arguments.
+    pub fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// Adds `--sysroot DIR`.
+    pub fn sysroot(self, dir: &Path) -> Self {
+        self.args([OsStr::new("--sysroot"), dir.as_os_str()])
+    }
+
+    /// Sets one environment variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs it to its end.
+    pub fn run(mut self) -> Run {
+        let output = self.command.output().expect("the built gdr starts");
+        Run {
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            code: output.status.code().unwrap_or(-1),
+        }
+    }
+}
