@@ -105,14 +105,16 @@ impl<'a> Forest<'a> {
     }
 
     /// The link above a function; none for what has no link of its own above it: ports of the root complex, the inner
-    /// side of a switch, and devices integrated into the root complex.
+    /// side of a switch, and devices integrated into the root complex. A guest often sees a device without the port
+    /// above it: then it is what the device says.
     pub fn link_above(&self, device: &PciDevice) -> Fact<Option<LinkState>> {
-        let Some(parent) = self.parent(device) else {
-            return Fact::Known(None);
-        };
-        if self.role(device) == Role::DownstreamPort {
+        if matches!(self.role(device), Role::DownstreamPort | Role::RootPort) {
             return Fact::Known(None);
         }
+        let Some(parent) = self.parent(device) else {
+            // On a root bus: integrated into the root complex, or given to a guest without the port above it.
+            return own_link(device);
+        };
         let (below, above) = (own_link(device), own_link(parent));
         match (below, above) {
             (Fact::Known(Some(below)), Fact::Known(Some(above))) => Fact::Known(Some(LinkState {

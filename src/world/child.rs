@@ -16,15 +16,6 @@ pub struct Running {
     deadline: Instant,
 }
 
-/// How a child ended.
-#[derive(Debug)]
-pub struct Answer {
-    /// Its exit status.
-    pub status: ExitStatus,
-    /// What it wrote to standard output.
-    pub output: Vec<u8>,
-}
-
 impl Running {
     /// Starts a command without input; its standard error goes nowhere.
     pub fn start(command: &mut Command, patience: Duration) -> io::Result<Self> {
@@ -39,23 +30,23 @@ impl Running {
         })
     }
 
-    /// Waits for the answer. An error of kind `TimedOut` means that the child was killed at the deadline.
-    pub fn finish(mut self) -> io::Result<Answer> {
-        let output = self.read_all()?;
-        // A child that closed its output may still hang on its way out.
-        let status = loop {
+    /// Waits for its exit status. An error of kind `TimedOut` means that the deadline has passed.
+    pub fn status(&mut self) -> io::Result<ExitStatus> {
+        loop {
             if let Some(status) = self.child.try_wait()? {
-                break status;
+                return Ok(status);
             }
             if Instant::now() >= self.deadline {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            std::thread::sleep(Duration::from_micros(100));
-        };
-        Ok(Answer { status, output })
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
-    fn read_all(&mut self) -> io::Result<Vec<u8>> {
+    /// Waits for all it writes to standard output. An error of kind `TimedOut` means that the deadline has passed.
+    ///
+    /// It may not have ended yet: a process that held a GPU open takes the kernel milliseconds to end.
+    pub fn output(&mut self) -> io::Result<Vec<u8>> {
         let Some(pipe) = self.child.stdout.take() else {
             return Ok(Vec::new());
         };
@@ -90,7 +81,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Leaves no child behind. One that is stuck in the kernel dies when the kernel lets it go; we do not wait for that.
+    /// Leaves no child behind that still works. One that is stuck in the kernel dies when the kernel lets it go; we do not wait for that.
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             // The only error is that it has ended meanwhile.
@@ -104,19 +95,17 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    fn run(script: &str, patience: u64) -> io::Result<Answer> {
-        Running::start(
-            Command::new("/bin/sh").args(["-c", script]),
-            Duration::from_millis(patience),
-        )?
-        .finish()
+    fn run(script: &str, patience: u64) -> io::Result<(Vec<u8>, ExitStatus)> {
+        let mut command = Command::new("/bin/sh");
+        let mut running = Running::start(command.args(["-c", script]), Duration::from_millis(patience))?;
+        Ok((running.output()?, running.status()?))
     }
 
     #[test]
     fn answers_and_exit_status_come_back() {
-        let answer = run("printf hello; exit 3", 10_000).expect("an answer");
-        assert_eq!(answer.output, b"hello");
-        assert_eq!(answer.status.code(), Some(3));
+        let (output, status) = run("printf hello; exit 3", 10_000).expect("an answer");
+        assert_eq!(output, b"hello");
+        assert_eq!(status.code(), Some(3));
     }
 
     #[test]

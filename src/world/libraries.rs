@@ -15,10 +15,15 @@ use crate::model::{Fact, NvmlOutcome, Why};
 mod nvml;
 
 /// The vendor libraries of a world.
-pub struct Libraries {
-    /// How long a library may take; none where the world has no libraries to load.
-    patience: Option<Duration>,
+pub enum Libraries {
+    /// Loaded on the machine gdr runs on; each may take so long.
+    Live(Duration),
+    /// What NVML answered when the machine was recorded, where that was recorded.
+    Recorded(Option<Vec<u8>>),
 }
+
+/// Where a directory laid out like a machine holds what NVML answered there.
+pub const RECORDED: &str = "/gdr/nvml.json";
 
 /// What to ask NVML. Each part costs time: a P2P status 1.7 ms a pair and capability, the details about 15 ms (H200,
 /// driver 580).
@@ -46,6 +51,7 @@ pub struct NvmlReading(State);
 
 enum State {
     NotCovered,
+    Recorded(Vec<u8>),
     Failed(io::Error),
     Running(Running, Duration),
 }
@@ -54,22 +60,12 @@ enum State {
 const CHILD: &str = "__read-nvml";
 
 impl Libraries {
-    /// The libraries of the machine gdr runs on.
-    pub fn live(patience: Duration) -> Self {
-        Self {
-            patience: Some(patience),
-        }
-    }
-
-    /// The libraries of a recorded machine: none.
-    pub fn none() -> Self {
-        Self { patience: None }
-    }
-
     /// Starts to read NVML; the answer is fetched with [`NvmlReading::finish`].
     pub fn nvml(&self, want: NvmlWant) -> NvmlReading {
-        let Some(patience) = self.patience else {
-            return NvmlReading(State::NotCovered);
+        let patience = match self {
+            Self::Live(patience) => *patience,
+            Self::Recorded(Some(answer)) => return NvmlReading(State::Recorded(answer.clone())),
+            Self::Recorded(None) => return NvmlReading(State::NotCovered),
         };
         let start = || {
             let want = serde_json::to_string(&want)?;
@@ -87,12 +83,17 @@ impl Libraries {
 impl NvmlReading {
     /// Waits for the answer, until the deadline at most. An error is why there is none, and a sentence about it.
     pub fn finish(self) -> Result<Fact<NvmlOutcome>, (Why, String)> {
-        let (running, patience) = match self.0 {
+        let (mut running, patience) = match self.0 {
             State::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
+            State::Recorded(bytes) => {
+                return serde_json::from_slice(&bytes)
+                    .map(Fact::Known)
+                    .map_err(|error| (Why::Broken, format!("{RECORDED} holds no answer of NVML: {error}")));
+            }
             State::Failed(error) => return Err((Why::Broken, format!("its reader could not be started: {error}"))),
             State::Running(running, patience) => (running, patience),
         };
-        let answer = running.finish().map_err(|error| match error.kind() {
+        let trouble = |error: io::Error| match error.kind() {
             io::ErrorKind::TimedOut => (
                 Why::TimedOut,
                 format!(
@@ -102,16 +103,18 @@ impl NvmlReading {
                 ),
             ),
             _ => (Why::Broken, format!("its reader's answer could not be read: {error}")),
-        })?;
-        if !answer.status.success() {
-            return Err((
-                Why::Broken,
-                format!("libnvidia-ml.so.1 ended its reader: {}", answer.status),
-            ));
+        };
+        let output = running.output().map_err(trouble)?;
+        match serde_json::from_slice(&output) {
+            Ok(outcome) => Ok(Fact::Known(outcome)),
+            Err(error) => {
+                let status = running.status().map_err(trouble)?;
+                Err((
+                    Why::Broken,
+                    format!("libnvidia-ml.so.1 ended its reader ({status}) or spoilt its answer ({error})"),
+                ))
+            }
         }
-        serde_json::from_slice(&answer.output)
-            .map(Fact::Known)
-            .map_err(|error| (Why::Broken, format!("its reader answered no JSON: {error}")))
     }
 }
 

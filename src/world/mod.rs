@@ -41,7 +41,7 @@ impl World {
     pub fn live(deadline: Duration) -> Result<Self, FileError> {
         Ok(Self {
             files: Box::new(Tree::live()?),
-            libraries: Libraries::live(deadline),
+            libraries: Libraries::Live(deadline),
             tools: Tools,
             source: Source::Live,
         })
@@ -49,9 +49,10 @@ impl World {
 
     /// A directory laid out like a machine's root. Links are resolved inside it, never out of it.
     pub fn directory(root: &Path) -> Result<Self, FileError> {
+        let files = Tree::directory(root)?;
         Ok(Self {
-            files: Box::new(Tree::directory(root)?),
-            libraries: Libraries::none(),
+            libraries: Libraries::Recorded(files.read(Path::new(libraries::RECORDED)).ok()),
+            files: Box::new(files),
             tools: Tools,
             source: Source::Directory(root.display().to_string()),
         })

@@ -34,20 +34,16 @@ impl Layout<'_> {
     fn device(&self, device: &Device) {
         let here = self.machine.place(device);
         let at = |name: &str| format!("{here}/{name}");
-        self.root
-            .put(&at("config"), config(device, self.around(device)));
+        self.root.put(&at("config"), config(device, self.around(device)));
         self.attributes(device, &here);
-        self.root.link(
-            &format!("sys/bus/pci/devices/{}", device.bdf),
-            here.as_str(),
-        );
+        self.root
+            .link(&format!("sys/bus/pci/devices/{}", device.bdf), here.as_str());
         self.root.link(&at("subsystem"), "sys/bus/pci");
         if let Some(driver) = &device.driver {
             let driver = format!("sys/bus/pci/drivers/{driver}");
             self.root.dir(&driver);
             self.root.link(&at("driver"), &driver);
-            self.root
-                .link(&format!("{driver}/{}", device.bdf), here.as_str());
+            self.root.link(&format!("{driver}/{}", device.bdf), here.as_str());
         }
         if let Some(group) = device.iommu_group {
             let group = format!("sys/kernel/iommu_groups/{group}");
@@ -68,9 +64,7 @@ impl Layout<'_> {
 
     fn attributes(&self, device: &Device, here: &str) {
         let line = |name: &str, text: String| self.root.line(&format!("{here}/{name}"), text);
-        let (subvendor, subdevice) = device
-            .subsystem
-            .map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
+        let (subvendor, subdevice) = device.subsystem.map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
         line("vendor", format!("0x{:04x}", device.vendor.0));
         line("device", format!("0x{:04x}", device.device.0));
         line("class", format!("0x{:06x}", device.class.0));
@@ -105,8 +99,7 @@ impl Layout<'_> {
 
     fn virtual_functions(&self, device: &Device, here: &str) {
         if let Some(sriov) = &device.sriov {
-            self.root
-                .line(&format!("{here}/sriov_totalvfs"), sriov.total);
+            self.root.line(&format!("{here}/sriov_totalvfs"), sriov.total);
             self.root.line(&format!("{here}/sriov_numvfs"), sriov.vfs);
         }
         let own = self
@@ -138,11 +131,7 @@ impl Layout<'_> {
 
     fn around(&self, device: &Device) -> Around {
         let slot = |d: &Device| d.bdf.split('.').next().map(str::to_owned);
-        let in_slot = self
-            .machine
-            .devices
-            .iter()
-            .filter(|d| slot(d) == slot(device));
+        let in_slot = self.machine.devices.iter().filter(|d| slot(d) == slot(device));
         Around {
             buses: self.buses(device),
             multifunction: in_slot.count() > 1,
@@ -153,9 +142,7 @@ impl Layout<'_> {
     fn buses(&self, device: &Device) -> [u8; 3] {
         let own = device.bus();
         let children = self.machine.below(&device.bdf).map(Device::bus).min();
-        let given = device
-            .buses
-            .map(|(first, last)| (first.0 as u8, last.0 as u8));
+        let given = device.buses.map(|(first, last)| (first.0 as u8, last.0 as u8));
         let secondary = children.or(given.map(|(first, _)| first)).unwrap_or(own);
         let last = given.map_or(secondary, |(_, last)| last);
         [own, secondary, last.max(self.last_bus(device))]
@@ -176,17 +163,11 @@ impl Layout<'_> {
         let nodes = list(self.machine.nodes.keys().copied());
         self.root.line(&format!("{home}/online"), &nodes);
         self.root.line(&format!("{home}/possible"), &nodes);
-        let with_cpus = self
-            .machine
-            .nodes
-            .iter()
-            .filter(|(_, cpus)| !cpus.is_empty());
+        let with_cpus = self.machine.nodes.iter().filter(|(_, cpus)| !cpus.is_empty());
         self.root
             .line(&format!("{home}/has_cpu"), list(with_cpus.map(|(n, _)| *n)));
-        self.root
-            .line("sys/devices/system/cpu/online", self.all_cpus());
-        self.root
-            .line("sys/devices/system/cpu/possible", self.all_cpus());
+        self.root.line("sys/devices/system/cpu/online", self.all_cpus());
+        self.root.line("sys/devices/system/cpu/possible", self.all_cpus());
     }
 
     fn extra(&self) {

@@ -81,9 +81,7 @@ impl Machine {
 
     /// Those that sit right below a bridge.
     pub fn below<'a>(&'a self, bdf: &'a str) -> impl Iterator<Item = &'a Device> {
-        self.devices
-            .iter()
-            .filter(move |d| d.parent.as_deref() == Some(bdf))
+        self.devices.iter().filter(move |d| d.parent.as_deref() == Some(bdf))
     }
 
     /// Where a device's directory is, from the root.
@@ -178,10 +176,7 @@ fn recorded(text: &str) -> Machine {
     };
     for recorded in &file.devices {
         let mut device = tree::recorded(&recorded.rest);
-        let has_children = file
-            .devices
-            .iter()
-            .any(|d| d.parent.as_ref() == Some(&recorded.bdf));
+        let has_children = file.devices.iter().any(|d| d.parent.as_ref() == Some(&recorded.bdf));
         device.bdf.clone_from(&recorded.bdf);
         device.parent.clone_from(&recorded.parent);
         device.root.clone_from(&recorded.root);
@@ -199,9 +194,7 @@ fn recorded(text: &str) -> Machine {
             ..Rdma::default()
         });
         if let Some(node) = device.numa.and_then(|n| u32::try_from(n).ok()) {
-            machine
-                .nodes
-                .insert(node, format!("{}-{}", 16 * node, 16 * node + 15));
+            machine.nodes.insert(node, format!("{}-{}", 16 * node, 16 * node + 15));
         }
         machine.devices.push(device);
     }

@@ -51,10 +51,7 @@ impl Need {
 
 /// Whether the test can run. Prints why not; panics where CI ought to have been able to.
 #[must_use]
-#[allow(
-    clippy::print_stderr,
-    reason = "a skipped test says so in the test's own output"
-)]
+#[allow(clippy::print_stderr, reason = "a skipped test says so in the test's own output")]
 pub fn need(what: Need) -> bool {
     if what.is_met() {
         return true;
@@ -78,8 +75,7 @@ pub fn shared() -> PathBuf {
 }
 
 fn in_path(program: &str) -> bool {
-    env::var_os("PATH")
-        .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()))
+    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()))
 }
 
 fn is_root() -> bool {
