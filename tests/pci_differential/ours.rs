@@ -216,7 +216,10 @@ fn express_view(express: &Express, put: &mut impl FnMut(&str, String)) {
         "link DLActive",
         sign(link.data_link_layer_active == Some(true)).to_owned(),
     );
-    if let Some(target) = link.target {
+    if express.version >= 2 {
+        let target = link
+            .target
+            .map_or("2.5GT/s".to_owned(), |target| target.to_string());
         put("link target", format!("Target Link Speed: {target}"));
     }
 }

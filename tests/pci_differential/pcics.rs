@@ -133,9 +133,10 @@ fn express_view(express: PciExpress, put: &mut impl FnMut(&str, String)) {
     }
     if let Some(second) = second {
         let code: u8 = second.control.target_link_speed.into();
-        if code != 0 {
-            put("link target", format!("Target Link Speed: {}", speed(code)));
-        }
+        put(
+            "link target",
+            format!("Target Link Speed: {}", speed(code.max(1))),
+        );
     }
 }
 
