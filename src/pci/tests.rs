@@ -76,6 +76,19 @@ fn a_whole_space_has_no_trouble() {
 }
 
 #[test]
+fn what_is_decoded_survives_json() {
+    for space in [&endpoint()[..], &endpoint()[..64], &[]] {
+        let config = full(space);
+        let text = serde_json::to_string(&config).expect("plain data");
+        assert_eq!(
+            serde_json::from_str::<Config>(&text).ok(),
+            Some(config),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn the_depth_bounds_what_is_known() {
     let space = endpoint();
     expect(&decode(&space.as_slice(), Depth::Header), "+NNN", &[]);

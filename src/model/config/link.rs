@@ -13,7 +13,7 @@ pub struct LinkPair {
     /// From Link Status.
     pub current: Link,
     /// Target Link Speed of Link Control 2: the upper limit software set. None in version 1 of the capability,
-    /// or where nothing is set.
+    /// and where it is zero, as in functions that know 2.5 GT/s alone (PCIe 7.5.3.19).
     pub target: Option<LinkSpeed>,
     /// Power saving states the link supports.
     pub aspm_supported: Aspm,

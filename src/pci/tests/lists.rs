@@ -89,3 +89,23 @@ fn a_blanked_list_is_told_from_an_empty_one() {
     assert!(config.aer.is_absent());
     assert_eq!(config.null_entries, [0x100]);
 }
+
+#[test]
+fn the_egress_vector_is_as_long_as_its_size_says() {
+    let vector = |capability: u16| {
+        let mut space = endpoint();
+        put(&mut space, 0x140, &0x0001_000d_u32.to_le_bytes());
+        put(&mut space, 0x144, &capability.to_le_bytes());
+        space[0x148..0x168].fill(0xff);
+        let config = full(&space);
+        assert_eq!(config.trouble, [""; 0]);
+        let acs = config.acs.present().cloned().expect("ACS is there");
+        (acs.egress_size, acs.egress_vector.len())
+    };
+    assert_eq!(vector(0x017f), (1, 1));
+    assert_eq!(vector(0x287f), (40, 2));
+    // PCIe 7.7.11.2: zero is 256.
+    assert_eq!(vector(0x007f), (256, 8));
+    // Without egress control the size means nothing.
+    assert_eq!(vector(0x285f), (0, 0));
+}
