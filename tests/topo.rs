@@ -45,8 +45,16 @@ fn compare(name: &str, document: &Value, wanted: &BTreeMap<String, BTreeMap<Stri
     for (a, columns) in wanted {
         for (b, class) in columns.iter().filter(|(_, class)| !class.starts_with("NV")) {
             let (a, b) = (&rows[a], &rows[b]);
-            assert_eq!(document["matrix"][a][b].as_str(), Some(class.as_str()), "{name}: {a} to {b}");
-            assert_eq!(document["matrix"][b][a].as_str(), Some(class.as_str()), "{name}: {b} to {a}");
+            assert_eq!(
+                document["matrix"][a][b].as_str(),
+                Some(class.as_str()),
+                "{name}: {a} to {b}"
+            );
+            assert_eq!(
+                document["matrix"][b][a].as_str(),
+                Some(class.as_str()),
+                "{name}: {b} to {a}"
+            );
             cells += 1;
         }
     }
@@ -69,7 +77,12 @@ fn every_machine_is_as_a_person_expects_it() {
             devices
                 .iter()
                 .filter(|device| device["kind"] == kind)
-                .map(|device| (device["name"].as_str().unwrap().to_owned(), device[key].as_str().unwrap().to_owned()))
+                .map(|device| {
+                    (
+                        device["name"].as_str().unwrap().to_owned(),
+                        device[key].as_str().unwrap().to_owned(),
+                    )
+                })
                 .collect()
         };
         if let Some(gpus) = &expect.gpus {
@@ -80,7 +93,11 @@ fn every_machine_is_as_a_person_expects_it() {
         }
         let pair = |gpu: &str| {
             let pairs = document["pairs"].as_array().expect("pairs");
-            pairs.iter().find(|pair| pair["device"] == gpu).expect("a pair of each GPU").clone()
+            pairs
+                .iter()
+                .find(|pair| pair["device"] == gpu)
+                .expect("a pair of each GPU")
+                .clone()
         };
         for (gpu, best) in &expect.best_nic {
             assert_eq!(pair(gpu)["best"], serde_json::json!(best), "{name}: {gpu}");
@@ -89,7 +106,10 @@ fn every_machine_is_as_a_person_expects_it() {
             assert_eq!(pair(gpu)["verdict"], verdict.replace(' ', "_"), "{name}: {gpu}");
         }
         for nic in &expect.virtual_functions {
-            let device = devices.iter().find(|device| device["label"] == nic.as_str()).expect("the NIC");
+            let device = devices
+                .iter()
+                .find(|device| device["label"] == nic.as_str())
+                .expect("the NIC");
             assert!(device["physical_function"].is_string(), "{name}: {nic}");
         }
     }
@@ -119,10 +139,8 @@ fn the_bytes_are_those_of_nvidia_smi() {
     for name in ["h200-x1", "h200-x2", "h200-x8"] {
         let machine = Machine::load(name);
         let dir = laid_out(&machine);
-        let mut samples: Vec<(String, Vec<&str>)> = vec![
-            ("topo-m".to_owned(), vec![]),
-            ("topo-mp".to_owned(), vec!["--pci"]),
-        ];
+        let mut samples: Vec<(String, Vec<&str>)> =
+            vec![("topo-m".to_owned(), vec![]), ("topo-mp".to_owned(), vec!["--pci"])];
         for letter in ["r", "w", "n", "a", "p"] {
             samples.push((format!("topo-p2p{letter}"), vec!["--p2p", letter]));
         }
@@ -140,11 +158,18 @@ fn the_bytes_are_those_of_nvidia_smi() {
 fn an_unknown_branch_is_said_to_be_unknown() {
     let dir = laid_out(&Machine::load("hgx-acs-redirect"));
     std::fs::write(dir.path().join("sys/module/nvidia/version"), "470.82.01\n").expect("the version");
-    let run = Gdr::new().sysroot(dir.path()).args(["topo", "--format", "nvidia-smi"]).run();
+    let run = Gdr::new()
+        .sysroot(dir.path())
+        .args(["topo", "--format", "nvidia-smi"])
+        .run();
     assert_eq!(run.code, 0);
     assert!(run.stderr.contains("no sample of nvidia-smi 470"), "{}", run.stderr);
     // Before 515 NICs have their own names and no legend; before 545 nothing is underlined.
-    assert!(run.stdout.starts_with("\tGPU0\tGPU1\tGPU2\tGPU3\tmlx5_0\t"), "{}", run.stdout);
+    assert!(
+        run.stdout.starts_with("\tGPU0\tGPU1\tGPU2\tGPU3\tmlx5_0\t"),
+        "{}",
+        run.stdout
+    );
     assert!(!run.stdout.contains("NIC Legend"));
 }
 
@@ -152,7 +177,10 @@ fn an_unknown_branch_is_said_to_be_unknown() {
 fn nics_have_rows_and_a_legend_as_nvidia_smi_prints_them() {
     let dir = laid_out(&Machine::load("numa-minus-one"));
     let text = topo(dir.path(), &["--format", "nvidia-smi"]);
-    let nic = text.lines().find(|line| line.starts_with("NIC0\t")).expect("a NIC's row");
+    let nic = text
+        .lines()
+        .find(|line| line.starts_with("NIC0\t"))
+        .expect("a NIC's row");
     assert!(nic.ends_with("\t\t\t\t"), "{nic:?}");
     assert!(text.ends_with("\n\n"), "{text:?}");
     assert!(text.contains("\nNIC Legend:\n\n  NIC0: mlx5_0\n"), "{text}");
@@ -173,7 +201,10 @@ fn a_path_names_each_hop() {
     for hop in long["hops"].as_array().expect("hops") {
         assert!(text.contains(hop["bdf"].as_str().unwrap()), "{text}");
     }
-    assert!(text.contains("where they meet") && text.contains("bottleneck: "), "{text}");
+    assert!(
+        text.contains("where they meet") && text.contains("bottleneck: "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -183,12 +214,21 @@ fn pairs_are_ready_lines() {
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("env ")).collect();
     assert_eq!(lines.len(), 8, "{text}");
     for (gpu, line) in lines.iter().enumerate() {
-        assert!(line.contains("NCCL_IB_HCA==mlx5_") && line.contains("UCX_NET_DEVICES=mlx5_"), "{line}");
+        assert!(
+            line.contains("NCCL_IB_HCA==mlx5_") && line.contains("UCX_NET_DEVICES=mlx5_"),
+            "{line}"
+        );
         let node = gpu / 4;
-        assert!(line.contains(&format!("numactl --cpunodebind={node} --membind={node} COMMAND")), "{line}");
+        assert!(
+            line.contains(&format!("numactl --cpunodebind={node} --membind={node} COMMAND")),
+            "{line}"
+        );
     }
     // Eight GPUs share eight NICs out: none is picked twice.
-    let mut nics: Vec<&str> = lines.iter().filter_map(|line| line.split("UCX_NET_DEVICES=").nth(1)).collect();
+    let mut nics: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.split("UCX_NET_DEVICES=").nth(1))
+        .collect();
     nics.sort_unstable();
     nics.dedup();
     assert_eq!(nics.len(), 8, "{text}");

@@ -80,11 +80,7 @@ fn what_is_decoded_survives_json() {
     for space in [&endpoint()[..], &endpoint()[..64], &[]] {
         let config = full(space);
         let text = serde_json::to_string(&config).expect("plain data");
-        assert_eq!(
-            serde_json::from_str::<Config>(&text).ok(),
-            Some(config),
-            "{text}"
-        );
+        assert_eq!(serde_json::from_str::<Config>(&text).ok(), Some(config), "{text}");
     }
 }
 

@@ -34,11 +34,7 @@ fn compare_with_lspci(text: &str) -> usize {
         let config = decode(&bytes.as_slice(), Depth::Full);
         let mut ours = ours::view(&config);
         // lspci shows the second set of link registers of an endpoint for device 0, function 0 alone.
-        if !slot.ends_with(":00.0")
-            && ours
-                .get("express")
-                .is_some_and(|it| it.contains("Endpoint"))
-        {
+        if !slot.ends_with(":00.0") && ours.get("express").is_some_and(|it| it.contains("Endpoint")) {
             ours.remove("link target");
         }
         assert_eq!(&ours, theirs, "{slot}, left ours, right lspci's");
@@ -93,10 +89,7 @@ fn lspci_reads_spaces_built_by_hand_as_we_do() {
 #[test]
 fn lspci_reads_this_machine_as_we_do() {
     if lspci_found() {
-        let out = Command::new("lspci")
-            .arg("-xxxx")
-            .output()
-            .expect("lspci runs");
+        let out = Command::new("lspci").arg("-xxxx").output().expect("lspci runs");
         let text = String::from_utf8(out.stdout).expect("lspci writes UTF-8");
         compare_with_lspci(&text);
     }

@@ -23,10 +23,7 @@ pub fn view(bytes: &[u8]) -> View {
     let header = Header::try_from(&bytes[..DDR_OFFSET]).expect("64 bytes are a header");
     let class = &header.class_code;
     put("class", format!("{:02x}{:02x}", class.base, class.sub));
-    put(
-        "id",
-        format!("{:04x}:{:04x}", header.vendor_id, header.device_id),
-    );
+    put("id", format!("{:04x}:{:04x}", header.vendor_id, header.device_id));
     put("revision", format!("{:02x}", header.revision_id));
     match &header.header_type {
         HeaderType::Normal(normal) if normal.sub_vendor_id != 0 => {
@@ -38,9 +35,7 @@ pub fn view(bytes: &[u8]) -> View {
             let subordinate = bridge.subordinate_bus_number;
             put(
                 "buses",
-                format!(
-                    "primary={primary:02x}, secondary={secondary:02x}, subordinate={subordinate:02x}"
-                ),
+                format!("primary={primary:02x}, secondary={secondary:02x}, subordinate={subordinate:02x}"),
             );
         }
         _ => {}
@@ -87,25 +82,13 @@ fn express_view(express: PciExpress, put: &mut impl FnMut(&str, String)) {
     let capabilities = &express.device.capabilities;
     let control = &express.device.control;
     let supported = bytes(capabilities.max_payload_size_supported);
-    put(
-        "express payload supported",
-        format!("MaxPayload {supported} bytes"),
-    );
+    put("express payload supported", format!("MaxPayload {supported} bytes"));
     let tag = capabilities.extended_tag_field_supported == ExtendedTagFieldSupported::Eight;
     put("express tag supported", format!("ExtTag{}", sign(tag)));
-    let (order, tag) = (
-        control.enable_relaxed_ordering,
-        control.extended_tag_field_enable,
-    );
+    let (order, tag) = (control.enable_relaxed_ordering, control.extended_tag_field_enable);
     let (order, tag, snoop) = (sign(order), sign(tag), sign(control.enable_no_snoop));
-    put(
-        "express flags",
-        format!("RlxdOrd{order} ExtTag{tag} NoSnoop{snoop}"),
-    );
-    let (payload, read) = (
-        bytes(control.max_payload_size),
-        bytes(control.max_read_request_size),
-    );
+    put("express flags", format!("RlxdOrd{order} ExtTag{tag} NoSnoop{snoop}"));
+    let (payload, read) = (bytes(control.max_payload_size), bytes(control.max_read_request_size));
     put(
         "express sizes",
         format!("MaxPayload {payload} bytes, MaxReadReq {read} bytes"),
@@ -115,16 +98,10 @@ fn express_view(express: PciExpress, put: &mut impl FnMut(&str, String)) {
     let (name, slot, link, second) = match express.device_type {
         DeviceType::Endpoint { link, link_2 } => ("Endpoint", "", Some(link), link_2),
         DeviceType::LegacyEndpoint { link, link_2 } => ("Legacy Endpoint", "", Some(link), link_2),
-        DeviceType::RootPort { link, link_2, .. } => {
-            ("Root Port", slot.as_str(), Some(link), link_2)
-        }
+        DeviceType::RootPort { link, link_2, .. } => ("Root Port", slot.as_str(), Some(link), link_2),
         DeviceType::UpstreamPort { link, link_2 } => ("Upstream Port", "", Some(link), link_2),
-        DeviceType::DownstreamPort { link, link_2, .. } => {
-            ("Downstream Port", slot.as_str(), Some(link), link_2)
-        }
-        DeviceType::RootComplexIntegratedEndpoint => {
-            ("Root Complex Integrated Endpoint", "", None, None)
-        }
+        DeviceType::DownstreamPort { link, link_2, .. } => ("Downstream Port", slot.as_str(), Some(link), link_2),
+        DeviceType::RootComplexIntegratedEndpoint => ("Root Complex Integrated Endpoint", "", None, None),
         other => unreachable!("no such input here: {other:?}"),
     };
     put("express", format!("(v{}) {name}{slot}", express.version));
@@ -133,10 +110,7 @@ fn express_view(express: PciExpress, put: &mut impl FnMut(&str, String)) {
     }
     if let Some(second) = second {
         let code: u8 = second.control.target_link_speed.into();
-        put(
-            "link target",
-            format!("Target Link Speed: {}", speed(code.max(1))),
-        );
+        put("link target", format!("Target Link Speed: {}", speed(code.max(1))));
     }
 }
 
@@ -158,9 +132,7 @@ fn link_view(link: Link, put: &mut impl FnMut(&str, String)) {
         format!("Port #{port}, Speed {rate}, Width x{width}, ASPM {able}"),
     );
     let enabled = aspm(link.control.active_state_power_management_control);
-    let enabled = enabled.map_or("ASPM Disabled".to_owned(), |it| {
-        format!("ASPM {it} Enabled")
-    });
+    let enabled = enabled.map_or("ASPM Disabled".to_owned(), |it| format!("ASPM {it} Enabled"));
     put("link aspm", enabled);
     put("link disabled", sign(link.control.link_disable).to_owned());
     let rate = speed(link.status.current_link_speed.into());
@@ -175,9 +147,7 @@ fn link_view(link: Link, put: &mut impl FnMut(&str, String)) {
 
 /// PCIe 7.5.3.18, the Supported Link Speeds Vector.
 fn speed(code: u8) -> &'static str {
-    [
-        "unknown", "2.5GT/s", "5GT/s", "8GT/s", "16GT/s", "32GT/s", "64GT/s",
-    ][usize::from(code)]
+    ["unknown", "2.5GT/s", "5GT/s", "8GT/s", "16GT/s", "32GT/s", "64GT/s"][usize::from(code)]
 }
 
 fn extended_view(capability: Extended<'_>, put: &mut impl FnMut(&str, String)) {
@@ -211,19 +181,14 @@ fn extended_view(capability: Extended<'_>, put: &mut impl FnMut(&str, String)) {
                     it.acs_direct_translated_p2p_enable,
                 ]),
             );
-            let bits = acs
-                .egress_control_vectors()
-                .map(|set| if set { '1' } else { '0' });
+            let bits = acs.egress_control_vectors().map(|set| if set { '1' } else { '0' });
             put("egress", bits.collect());
         }
         Extended::AddressTranslationServices(ats) => {
             put("ats", there());
             let depth = ats.ats_capability.invalidate_queue_depth;
             put("ATSCap", format!("Invalidate Queue Depth: {depth:02x}"));
-            let (enabled, unit) = (
-                sign(ats.ats_control.enable),
-                ats.ats_control.smallest_translation_unit,
-            );
+            let (enabled, unit) = (sign(ats.ats_control.enable), ats.ats_control.smallest_translation_unit);
             put(
                 "ATSCtl",
                 format!("Enable{enabled}, Smallest Translation Unit: {unit:02x}"),
@@ -231,11 +196,7 @@ fn extended_view(capability: Extended<'_>, put: &mut impl FnMut(&str, String)) {
         }
         Extended::AdvancedErrorReporting(_) => put("aer", there()),
         Extended::DeviceSerialNumber(serial) => {
-            let bytes = [
-                serial.upper_dword.to_be_bytes(),
-                serial.lower_dword.to_be_bytes(),
-            ]
-            .concat();
+            let bytes = [serial.upper_dword.to_be_bytes(), serial.lower_dword.to_be_bytes()].concat();
             let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             put("serial", bytes.join("-"));
         }
@@ -244,9 +205,7 @@ fn extended_view(capability: Extended<'_>, put: &mut impl FnMut(&str, String)) {
             for bar in bars {
                 let current = ResizableBarEntry::BAR_SIZES[usize::from(bar.control.bar_size)];
                 let steps = (20..64).filter(|step| bar.is_function_supports_power_of_two(*step));
-                let sizes: Vec<_> = steps
-                    .map(|step| ResizableBarEntry::BAR_SIZES[step - 20])
-                    .collect();
+                let sizes: Vec<_> = steps.map(|step| ResizableBarEntry::BAR_SIZES[step - 20]).collect();
                 let text = format!("current size: {current}, supported: {}", sizes.join(" "));
                 put(&format!("BAR {}", bar.control.bar_index), text);
             }
@@ -257,12 +216,8 @@ fn extended_view(capability: Extended<'_>, put: &mut impl FnMut(&str, String)) {
             let (enabled, memory) = (sign(control.vf_enable), sign(control.vf_mse));
             put("sriov control", format!("Enable{enabled} MSE{memory}"));
             let (total, number) = (sriov.total_vfs, sriov.num_vfs);
-            put(
-                "sriov counts",
-                format!("Total VFs: {total}, Number of VFs: {number}"),
-            );
-            let (offset, stride, device) =
-                (sriov.first_vf_offset, sriov.vf_stride, sriov.vf_device_id);
+            put("sriov counts", format!("Total VFs: {total}, Number of VFs: {number}"));
+            let (offset, stride, device) = (sriov.first_vf_offset, sriov.vf_stride, sriov.vf_device_id);
             put(
                 "sriov places",
                 format!("{offset}, stride: {stride}, Device ID: {device:04x}"),

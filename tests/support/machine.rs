@@ -69,6 +69,12 @@ impl Machine {
     /// Writes the machine as a root directory below `dir`, which must exist.
     pub fn lay_out(&self, dir: &Path) {
         layout::lay_out(self, dir);
+        // What NVML answered on that machine, where gdr looks for it.
+        let answer = home(&self.name).join("nvml.json");
+        if answer.is_file() {
+            fs::create_dir_all(dir.join("gdr")).expect("a directory below the root");
+            fs::copy(&answer, dir.join("gdr/nvml.json")).expect("NVML's answer");
+        }
     }
 
     /// The device at an address.

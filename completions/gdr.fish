@@ -1,0 +1,74 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_gdr_global_optspecs
+    string join \n sysroot= color= library-timeout= v/verbose h/help V/version
+end
+
+function __fish_gdr_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_gdr_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_gdr_using_subcommand
+    set -l cmd (__fish_gdr_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c gdr -n "__fish_gdr_needs_command" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_needs_command" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_needs_command" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_needs_command" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_needs_command" -s V -l version -d 'Print version'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l profile -d 'What the machine should be ready for: rdma, async, gdrcopy, p2p, or a file; may be given several times' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l format -d 'How to print the report' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.doctor/1'"
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l platform -d 'Judge as on this platform, whatever the machine looks like; the report says so' -r -f -a "bare-metal\t'On the hardware itself'
+guest\t'In a virtual machine'"
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and end'
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l format -d 'How to print the topology' -r -f -a "table\t'For people'
+nvidia-smi\t'Byte for byte as nvidia-smi topo'
+json\t'For programs: schema gdr.topo/1'
+svg\t'A picture of the PCI tree'"
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l p2p -d 'Show the peer-to-peer status of each pair of GPUs, as nvidia-smi topo -p2p does' -r -f -a "r\t'Reads'
+w\t'Writes'
+n\t'NVLink'
+a\t'Atomics'
+p\t'PCI Express'"
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l path -d 'Explain the way between two devices: GPU0, NIC3, mlx5_0 or a PCI address' -r
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pci -d 'Show PCI classes where NVLinks would be shown, as nvidia-smi topo -mp does'
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l nvme -d 'Show NVMe controllers too'
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pairs -d 'Print the NIC for each GPU, with lines for NCCL, UCX, CUDA and numactl'
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l check -d 'End with status 1 where the best NIC of a GPU is a bad one'
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -1,0 +1,295 @@
+//! Whatever is wrong with the input, gdr says what and where, ends with the right code, and never panics.
+
+mod support;
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fake_nvml_build::Driver;
+use serde_json::Value;
+use support::{Gdr, Machine, Run, gdr};
+use tempfile::TempDir;
+
+fn laid_out(name: &str) -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    Machine::load(name).lay_out(dir.path());
+    dir
+}
+
+fn run(root: &Path, args: &[&str]) -> Run {
+    let run = Gdr::new().sysroot(root).args(args).run();
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    run
+}
+
+/// Usage and input errors: exit 2, nothing on standard output, a message with these words on standard error.
+fn refuses(run: &Run, words: &[&str]) {
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
+    for word in words {
+        assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_device_that_does_not_exist() {
+    let dir = laid_out("hgx-acs-redirect");
+    refuses(
+        &run(dir.path(), &["topo", "--path", "GPU0", "0000:ff:00.0"]),
+        &["no device '0000:ff:00.0'", "GPU0 GPU1"],
+    );
+    refuses(
+        &run(dir.path(), &["topo", "--path", "GPU0", "NIC99"]),
+        &["no device 'NIC99'"],
+    );
+    refuses(
+        &run(dir.path(), &["topo", "--path", "GPU0", "gpu0"]),
+        &["the same device"],
+    );
+}
+
+#[test]
+fn a_root_that_is_none() {
+    let missing = Path::new("/no/such/directory");
+    refuses(&run(missing, &["topo"]), &["/no/such/directory", "No such file"]);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    refuses(&run(file.path(), &["topo"]), &["Not a directory"]);
+    let empty = tempfile::tempdir().expect("a directory");
+    refuses(&run(empty.path(), &["topo"]), &["/sys/bus/pci/devices"]);
+}
+
+#[test]
+fn a_profile_that_is_none() {
+    let dir = laid_out("h200-x1");
+    refuses(
+        &run(dir.path(), &["doctor", "--profile", "rmda"]),
+        &["'rmda'", "rdma, async"],
+    );
+    let file = dir.path().join("mine.toml");
+    fs::write(&file, "name = \"mine\"\nabout = \"\"\ncolour = 1\n").expect("a file");
+    refuses(
+        &run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]),
+        &["line 3", "colour"],
+    );
+}
+
+#[test]
+fn usage_errors_end_with_2() {
+    for args in [
+        &["topo", "--format", "xml"][..],
+        &["topo", "--path", "GPU0"],
+        &["frobnicate"],
+        &["topo", "--p2p", "x"],
+    ] {
+        assert_eq!(gdr(args).code, 2, "{args:?}");
+    }
+}
+
+/// The machine `broken` has empty, short and looping configuration spaces and a link out of the root.
+#[test]
+fn every_command_survives_the_broken_machine() {
+    let dir = laid_out("broken");
+    let verbose = run(dir.path(), &["topo", "--verbose"]);
+    assert_eq!(verbose.code, 0, "{}", verbose.stderr);
+    for words in [
+        "0000:02:00.0/config",
+        "0000:04:00.0/config",
+        "0000:07:00.0",
+        "0000:06:00.0/numa_node",
+    ] {
+        let said = verbose.stderr.contains(words) || words.ends_with("numa_node");
+        assert!(said, "'{words}' is not in: {}", verbose.stderr);
+    }
+    for args in [
+        &["topo", "--format", "json"][..],
+        &["topo", "--format", "svg"],
+        &["topo", "--pairs"],
+        &["topo", "--nvme"],
+    ] {
+        assert_eq!(run(dir.path(), args).code, 0, "{args:?}");
+    }
+    let doctor = run(dir.path(), &["doctor", "--format", "json"]);
+    assert!([1, 3].contains(&doctor.code), "{}", doctor.stderr);
+}
+
+#[test]
+fn any_single_file_may_be_missing_empty_or_garbage() {
+    let dir = laid_out("hgx-acs-redirect");
+    let mut files = Vec::new();
+    for area in [
+        "proc",
+        "sys/bus/pci/devices/0000:17:01.0",
+        "sys/bus/pci/devices/0000:18:00.0",
+        "sys/devices/system",
+    ] {
+        let root = fs::canonicalize(dir.path().join(area)).expect("an area");
+        walk(&root, &mut files);
+    }
+    assert!(files.len() > 40, "only {} files", files.len());
+    for file in files {
+        let whole = fs::read(&file).expect("a file");
+        for replacement in [
+            None,
+            Some(&b""[..]),
+            Some(&[0xff; 37][..]),
+            whole.get(..whole.len() / 2),
+        ] {
+            match replacement {
+                None => fs::remove_file(&file).expect("removed"),
+                Some(bytes) => fs::write(&file, bytes).expect("written"),
+            }
+            for args in [&["topo"][..], &["doctor"]] {
+                let run = run(dir.path(), args);
+                assert!(
+                    [0, 1, 2, 3].contains(&run.code),
+                    "{} {args:?}: {}",
+                    file.display(),
+                    run.stderr
+                );
+            }
+        }
+        fs::write(&file, &whole).expect("restored");
+    }
+}
+
+fn walk(directory: &Path, files: &mut Vec<std::path::PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let kind = entry.file_type().expect("a type");
+        if kind.is_dir() {
+            // The devices below a port have an area of their own.
+            if !entry.file_name().to_string_lossy().contains(':') {
+                walk(&entry.path(), files);
+            }
+        } else if kind.is_file() {
+            files.push(entry.path());
+        }
+    }
+}
+
+#[test]
+fn what_may_not_be_read_is_unknown() {
+    // Root reads everything: only an ordinary user's run shows this.
+    let dir = laid_out("hgx-acs-redirect");
+    let config = dir.path().join("sys/bus/pci/devices/0000:17:02.0/config");
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o000)).expect("permissions");
+    let run = run(dir.path(), &["topo", "--verbose"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    if fs::read(&config).is_err() {
+        assert!(
+            run.stderr.contains("0000:17:02.0/config") && run.stderr.contains("ermission denied"),
+            "{}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn unprivileged_configuration_space_is_unknown_and_never_clean() {
+    let dir = laid_out("hgx-acs-redirect");
+    let devices = dir.path().join("sys/bus/pci/devices");
+    for entry in fs::read_dir(&devices).expect("devices") {
+        // An ordinary user reads the first 64 bytes.
+        let config = entry.expect("an entry").path().join("config");
+        let bytes = fs::read(&config).expect("config");
+        fs::write(&config, &bytes[..64]).expect("written");
+    }
+    let report = run(dir.path(), &["doctor", "--format", "json"]);
+    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let acs: Vec<&Value> = report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter(|finding| finding["id"] == "pcie.acs")
+        .collect();
+    assert!(!acs.is_empty());
+    for finding in acs {
+        assert_eq!(finding["outcome"], "unknown", "{finding}");
+        assert_eq!(finding["needs"], "root", "{finding}");
+    }
+}
+
+#[test]
+fn links_lead_nowhere_outside_the_root() {
+    let dir = laid_out("h200-x1");
+    let outside = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(outside.path(), "0x10de\n").expect("written");
+    let device = dir.path().join("sys/bus/pci/devices/0000:00:01.0/numa_node");
+    fs::remove_file(&device).expect("removed");
+    symlink(outside.path(), &device).expect("a link");
+    let run = run(dir.path(), &["topo", "--verbose"]);
+    assert_eq!(run.code, 0);
+    assert!(
+        !run.stderr.contains("0x10de"),
+        "it read the file outside: {}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let dir = laid_out("hgx-h100-8gpu-8nic");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gdr"))
+        .args(["--sysroot", &dir.path().to_string_lossy(), "topo", "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("gdr starts");
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let mut first = [0; 1];
+    stdout.read_exact(&mut first).expect("a byte");
+    drop(stdout);
+    let output = child.wait_with_output().expect("an end");
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn an_nvml_that_hangs_is_given_up() {
+    let fake = fake_nvml_build::build(Driver::Current).expect("the simulated library");
+    let dir = tempfile::tempdir().expect("a directory");
+    let machine = dir.path().join("hangs.json");
+    let text = fs::read_to_string(fake_nvml_build::machine("h200-x2")).expect("a machine");
+    let mut value: Value = serde_json::from_str(&text).expect("JSON");
+    value["hang_in"] = "nvmlInit_v2".into();
+    fs::write(&machine, value.to_string()).expect("written");
+
+    let start = Instant::now();
+    let with = |args: &[&str]| {
+        let mut gdr = Gdr::new().args(args);
+        for (name, value) in fake_nvml_build::environment(&fake, &machine) {
+            gdr = gdr.env(&name.to_string_lossy(), value);
+        }
+        gdr.run()
+    };
+    let run = with(&["topo", "--p2p", "r", "--library-timeout", "1"]);
+    refuses(&run, &["did not answer within 1 s", "--library-timeout"]);
+    let doctor = with(&["doctor", "--library-timeout", "1", "--verbose"]);
+    assert!([1, 3].contains(&doctor.code), "{}", doctor.stderr);
+    assert!(doctor.stderr.contains("did not answer within 1 s"), "{}", doctor.stderr);
+    assert!(start.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn an_nvml_that_refuses_says_why() {
+    let fake = fake_nvml_build::build(Driver::Current).expect("the simulated library");
+    let dir = tempfile::tempdir().expect("a directory");
+    let machine = dir.path().join("mismatch.json");
+    let text = fs::read_to_string(fake_nvml_build::machine("h200-x2")).expect("a machine");
+    let mut value: Value = serde_json::from_str(&text).expect("JSON");
+    value["init_error"] = 18.into();
+    fs::write(&machine, value.to_string()).expect("written");
+    let mut gdr = Gdr::new().args(["topo", "--p2p", "r"]);
+    for (name, value) in fake_nvml_build::environment(&fake, &machine) {
+        gdr = gdr.env(&name.to_string_lossy(), value);
+    }
+    refuses(&gdr.run(), &["NVML", "18"]);
+}
