@@ -266,7 +266,7 @@ fn an_nvml_that_hangs_is_given_up() {
     let with = |args: &[&str]| {
         let mut gdr = Gdr::new().args(args);
         for (name, value) in fake_nvml_build::environment(&fake, &machine) {
-            gdr = gdr.env(&name.to_string_lossy(), value);
+            gdr = gdr.env(name, value);
         }
         gdr.run()
     };
@@ -289,7 +289,7 @@ fn an_nvml_that_refuses_says_why() {
     fs::write(&machine, value.to_string()).expect("written");
     let mut gdr = Gdr::new().args(["topo", "--p2p", "r"]);
     for (name, value) in fake_nvml_build::environment(&fake, &machine) {
-        gdr = gdr.env(&name.to_string_lossy(), value);
+        gdr = gdr.env(name, value);
     }
     refuses(&gdr.run(), &["NVML", "18"]);
 }

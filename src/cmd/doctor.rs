@@ -60,6 +60,7 @@ fn want() -> Want {
         nvml: NvmlWant {
             links: true,
             p2p: true,
+            p2p_only: None,
             details: true,
             from_gpus: 0,
         },

@@ -62,6 +62,7 @@ fn want(options: &Topo) -> Want {
         nvml: NvmlWant {
             links: options.p2p.is_none() && !options.pci,
             p2p: options.p2p.is_some(),
+            p2p_only: options.p2p.map(capability),
             details: false,
             // Links and peers are between two GPUs: for one alone NVML is not worth its time.
             from_gpus: if options.p2p.is_some() { 0 } else { 2 },
@@ -71,15 +72,8 @@ fn want(options: &Topo) -> Want {
 }
 
 fn p2p(view: &View<'_>, letter: P2p) -> anyhow::Result<String> {
-    let capability = match letter {
-        P2p::Read => P2pCapability::Read,
-        P2p::Write => P2pCapability::Write,
-        P2p::Nvlink => P2pCapability::Nvlink,
-        P2p::Atomics => P2pCapability::Atomics,
-        P2p::Pci => P2pCapability::Pci,
-    };
     match &view.facts.nvml {
-        Fact::Known(NvmlOutcome::Read(nvml)) => Ok(smi::p2p(nvml, capability)),
+        Fact::Known(NvmlOutcome::Read(nvml)) => Ok(smi::p2p(nvml, capability(letter))),
         Fact::Known(NvmlOutcome::Absent { reason }) => {
             bail!(
                 "peer-to-peer status comes from libnvidia-ml.so.1, which is not here: {reason}; install the driver's user-space part"
@@ -93,6 +87,16 @@ fn p2p(view: &View<'_>, letter: P2p) -> anyhow::Result<String> {
             let said = nvml_note(view.facts).unwrap_or_else(|| "it is asked on the live machine only".to_owned());
             bail!("peer-to-peer status comes from NVML: {}: {said}", why.phrase())
         }
+    }
+}
+
+fn capability(letter: P2p) -> P2pCapability {
+    match letter {
+        P2p::Read => P2pCapability::Read,
+        P2p::Write => P2pCapability::Write,
+        P2p::Nvlink => P2pCapability::Nvlink,
+        P2p::Atomics => P2pCapability::Atomics,
+        P2p::Pci => P2pCapability::Pci,
     }
 }
 

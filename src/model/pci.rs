@@ -93,8 +93,8 @@ impl Ids {
         self.class_and_subclass() == 0x0108
     }
 
-    /// NVIDIA GPUs whose memory is coherent with the CPU over NVLink-C2C: GH200 (10de:2342, 2345, 2348),
-    /// GB200 and GB300 (10de:2941, 31c2), from NVIDIA's open kernel modules' list of supported parts.
+    /// NVIDIA GPUs whose memory is coherent with the CPU over NVLink-C2C: GH200 (10de:2342, 2345, 2348), GB200 (2941)
+    /// and GB300 (31c2), the parts of Linux's drivers/vfio/pci/nvgrace-gpu.
     pub fn is_coherent_gpu(&self) -> bool {
         self.vendor == Self::NVIDIA && matches!(self.device, 0x2342 | 0x2345 | 0x2348 | 0x2941 | 0x31c2)
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::child::Running;
-use crate::model::{Fact, NvmlOutcome, Why};
+use crate::model::{Fact, NvmlOutcome, P2pCapability, Why};
 
 mod nvml;
 
@@ -33,6 +33,8 @@ pub struct NvmlWant {
     pub links: bool,
     /// Peer-to-peer status and common ancestor of each pair.
     pub p2p: bool,
+    /// Of the peer-to-peer statuses this one alone.
+    pub p2p_only: Option<P2pCapability>,
     /// Everything about each GPU.
     pub details: bool,
     /// Ask only where the driver has at least so many GPUs: links are between two.

@@ -194,7 +194,7 @@ mod tests {
         fs::write(root.join("sys/a/file"), "inside").expect("a file");
         fs::write(root.join("secret"), "the root's own").expect("a file");
         for (target, name) in [
-            ("../a/file", "sys/relative"),
+            ("../sys/a/file", "sys/relative"),
             ("/sys/a/file", "sys/absolute"),
             ("../../../../../../secret", "sys/escape"),
             ("loop", "sys/loop"),

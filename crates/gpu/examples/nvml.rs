@@ -9,6 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let want = gpu::nvml::Want {
         links: wants("links"),
         p2p: wants("p2p"),
+        p2p_only: None,
         details: wants("details"),
     };
     let start = std::time::Instant::now();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpu::nvml::{Details, Gpu, Link, Outcome, Pair, Reading, Want};
+use gpu::nvml::{Capability, Details, Gpu, Link, Outcome, Pair, Reading, Want};
 
 use super::NvmlWant;
 use crate::model::{Bar1, Fact, IdList, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus, Why};
@@ -12,6 +12,13 @@ pub fn read(want: NvmlWant) -> NvmlOutcome {
     let want = Want {
         links: want.links,
         p2p: want.p2p,
+        p2p_only: want.p2p_only.map(|capability| match capability {
+            P2pCapability::Read => Capability::Read,
+            P2pCapability::Write => Capability::Write,
+            P2pCapability::Nvlink => Capability::Nvlink,
+            P2pCapability::Atomics => Capability::Atomics,
+            P2pCapability::Pci => Capability::Pci,
+        }),
         details: want.details,
     };
     match gpu::nvml::read(&want, None) {

@@ -32,6 +32,7 @@ pub use facts::{
     Bar1, ConfidentialCapabilities, ConfidentialCompute, ConfidentialState, Details, Fabric, Gpu, Link, Mig, Nvml,
     Pair, Pcie, Unreachable,
 };
+pub use pairs::Capability;
 pub use reading::Reading;
 
 use fault::Fault;
@@ -45,6 +46,9 @@ pub struct Want {
     pub links: bool,
     /// The common ancestor (0.15 ms) and the five peer-to-peer statuses (1.65 ms each) of every pair of GPUs.
     pub p2p: bool,
+    /// Of the peer-to-peer statuses this one alone, and no ancestor.
+    #[serde(default)]
+    pub p2p_only: Option<Capability>,
     /// Everything else, [`Details`] and the CUDA version: about 15 ms, and 10 to 15 ms more for the first CPU affinity.
     pub details: bool,
 }
@@ -129,7 +133,7 @@ fn survey(session: &Session, want: &Want, library: Option<&Path>) -> Result<Nvml
         confidential_compute: system::confidential_compute(session),
         gpus,
         unreachable,
-        pairs: want.p2p.then(|| pairs::read(session, &handles)),
+        pairs: want.p2p.then(|| pairs::read(session, &handles, want.p2p_only)),
     })
 }
 

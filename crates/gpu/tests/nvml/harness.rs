@@ -13,11 +13,13 @@ pub type Test = Result<(), Box<dyn Error>>;
 pub const EVERYTHING: Want = Want {
     links: true,
     p2p: true,
+    p2p_only: None,
     details: true,
 };
 pub const NOTHING: Want = Want {
     links: false,
     p2p: false,
+    p2p_only: None,
     details: false,
 };
 
