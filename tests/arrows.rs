@@ -25,8 +25,9 @@ const MAY_KNOW: [(&str, &[&str]); 11] = [
 ];
 
 /// The rooms that may know our own crates, and those that may know anyhow.
+/// Crate `gpu` goes by its module: `check` has a family of that name.
 const MAY_KNOW_CRATES: [(&str, &[&str]); 3] = [
-    ("gpu", &["world"]),
+    ("gpu::nvml", &["world"]),
     ("anyhow", &["cmd", "main"]),
     ("clap", &["cli", "main"]),
 ];

@@ -2,8 +2,20 @@
 //!
 //! A check judges; the engine turns its judgement into a finding with the weight that the profiles give it.
 
+mod gpu;
 mod judgement;
+mod limits;
+mod modules;
+mod param;
+mod passthrough;
+mod pcie;
+mod platform;
+mod rdma;
 mod registry;
+#[cfg(test)]
+mod testing;
+mod version;
+mod words;
 
 pub use judgement::{Judgement, Rule};
 pub use registry::{CHECKS, Check, find};

@@ -45,8 +45,8 @@ pub fn text_if_there(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fa
 
 /// What the absence of a path tells: none, where the directory that would hold it can be read.
 ///
-/// Where that directory is absent too, its own absence decides, up to the first one that is there; the root of a
-/// pseudo file system (`/proc`, `/sys`, `/dev`) that is missing tells nothing.
+/// Where that directory is absent too, its own absence decides, up to the first one that is there. A whole pseudo file
+/// system (`/proc`, `/sys`, `/dev`) that is missing was not recorded, and tells nothing.
 pub fn absent<T>(files: &dyn Files, path: &str) -> Fact<Option<T>> {
     let mut directory = Path::new(path);
     while let Some(parent) = directory.parent() {
@@ -54,7 +54,6 @@ pub fn absent<T>(files: &dyn Files, path: &str) -> Fact<Option<T>> {
             return Fact::Unknown(Why::NotCovered);
         }
         match files.list(parent) {
-            Ok(names) if names.is_empty() => return Fact::Unknown(Why::NotCovered),
             Ok(_) => return Fact::Known(None),
             Err(error) if error.is_absent() => directory = parent,
             Err(error) => return Fact::Unknown(error.why()),

@@ -1,0 +1,200 @@
+//! gpu.bar1: how much of a GPU's memory other devices can reach at a time.
+
+use crate::check::{Ctx, Judgement, words};
+use crate::model::{Bar1, Fact, NvmlGpu, PciDevice, Why};
+
+/// The size of BAR1 on boards that do not resize it.
+const SMALL: u64 = 256 << 20;
+/// Resource flag of memory.
+const MEMORY: u64 = 0x200;
+
+/// Each GPU's BAR1 against its memory.
+pub fn bar1(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Fact::Unknown(why) = ctx.facts.pci {
+        return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
+    }
+    ctx.facts.gpus().map(|gpu| judge(ctx, gpu)).collect()
+}
+
+fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
+    let subject = words::device(ctx, gpu.bdf);
+    let nvml = ctx
+        .facts
+        .nvml()
+        .and_then(|nvml| nvml.gpus.iter().find(|of| of.bdf == gpu.bdf));
+    let resource = format!("/sys/bus/pci/devices/{}/resource", gpu.bdf);
+    let by_nvml = nvml.and_then(|gpu| gpu.bar1.known().copied());
+    let (total, source) = match (by_nvml, window(gpu)) {
+        (Some(bar1), _) => (bar1.total, "nvmlDeviceGetBAR1MemoryInfo".to_owned()),
+        (None, Fact::Known(Some(size))) => (size, resource),
+        (None, Fact::Known(None)) => return unassigned(subject, &resource),
+        (None, Fact::Unknown(why)) => return Judgement::unknown(subject, why, &resource),
+    };
+    let evidence = |judgement: Judgement| judgement.evidence(source.clone(), words::size(total));
+    let size = words::size(total);
+    if let Some(Bar1 { total, used }) = by_nvml
+        && u128::from(used) * 10 > u128::from(total) * 9
+    {
+        let message = format!(
+            "BAR1 is nearly full: {} of {size} in use, so new registrations and mappings fail.",
+            words::size(used)
+        );
+        return evidence(Judgement::broken(subject, message))
+            .evidence("nvmlDeviceGetBAR1MemoryInfo", format!("used {}", words::size(used)))
+            .advice(
+                "end the processes that keep GPU memory registered or mapped (nvidia-smi -q -d MEMORY shows BAR1)",
+            );
+    }
+    let coherent = gpu.ids.known().is_some_and(|ids| ids.is_coherent_gpu());
+    let memory = memory(nvml);
+    match memory {
+        Fact::Known(memory) if total >= memory => evidence(Judgement::pass(
+            subject,
+            format!(
+                "BAR1 is {size}, the memory {}: all of it can be registered.",
+                words::size(memory)
+            ),
+        )),
+        _ if coherent => evidence(Judgement::info(
+            subject,
+            format!("BAR1 is {size}; the memory of this GPU is reached over NVLink-C2C, which does not need BAR1."),
+        )),
+        _ if total <= SMALL => evidence(Judgement::broken(
+            subject,
+            format!("BAR1 is {size}: less than that of GPU memory can be registered or mapped at a time."),
+        ))
+        .advice(resize(ctx)),
+        Fact::Known(memory) => evidence(Judgement::info(
+            subject,
+            format!(
+                "BAR1 is {size}, the memory {}: less than {size} can be registered or mapped at a time.",
+                words::size(memory)
+            ),
+        ))
+        .evidence("nvmlDeviceGetMemoryInfo", words::size(memory))
+        .advice(resize(ctx)),
+        Fact::Unknown(why) => evidence(Judgement::unknown(subject, why, "NVML: device memory"))
+            .needs(format!("NVML, to compare BAR1 ({size}) with the memory")),
+    }
+}
+
+/// The window of BAR1 in `resource`: the prefetchable one at register 1, or 2 where BAR0 takes two registers. Later ones
+/// are other windows, some larger (a GH200 in a guest shows its memory there).
+fn window(gpu: &PciDevice) -> Fact<Option<u64>> {
+    let Some(attributes) = &gpu.attributes else {
+        return Fact::Unknown(Why::NotCovered);
+    };
+    attributes.resources.as_ref().map(|resources| {
+        let found = resources
+            .iter()
+            .find(|window| matches!(window.bar, 1 | 2) && window.is_prefetchable_memory() && window.size > 0);
+        // Windows of old boards are not always marked prefetchable.
+        let plain = || {
+            resources
+                .iter()
+                .find(|window| window.bar == 1 && window.flags & MEMORY != 0 && window.size > 0)
+        };
+        found.or_else(plain).map(|window| window.size)
+    })
+}
+
+fn memory(nvml: Option<&NvmlGpu>) -> Fact<u64> {
+    nvml.map_or(Fact::Unknown(Why::NotCovered), |gpu| gpu.memory_total.clone())
+}
+
+fn unassigned(subject: String, source: &str) -> Judgement {
+    Judgement::broken(
+        subject,
+        "BAR1 has no address: nothing outside of the GPU reaches its memory.",
+    )
+    .evidence(source, "no prefetchable window at register 1 or 2")
+    .advice("enable 'Above 4G Decoding' in the firmware, or boot with pci=realloc; dmesg | grep BAR tells the rest")
+}
+
+fn resize(ctx: &Ctx<'_>) -> &'static str {
+    match ctx.facts.platform.is_guest() {
+        true => "on the host: enable 'Above 4G Decoding' and 'Resizable BAR', and give the guest a large MMIO window",
+        false => "enable 'Above 4G Decoding' and 'Resizable BAR' in the firmware, where the board can resize BAR1",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, GPU, machine, nvml_gpu, only, set_device_id};
+    use crate::model::{Facts, Outcome, Resource};
+
+    const GIB: u64 = 1 << 30;
+
+    /// BAR1 by NVML (total, used) and the memory.
+    fn with(total: u64, used: u64, memory: u64) -> Facts {
+        let mut facts = machine();
+        nvml_gpu(&mut facts, |gpu| {
+            gpu.bar1 = Fact::Known(Bar1 { total, used });
+            gpu.memory_total = Fact::Known(memory);
+        });
+        facts
+    }
+
+    #[test]
+    fn compares_with_the_memory() {
+        for (total, used, memory, outcome, word) in [
+            (256 * GIB, GIB, 140 * GIB, Outcome::Pass, "all of it"),
+            (256 << 20, 1 << 20, 16 * GIB, Outcome::Warn, "256 MiB: less than that"),
+            (8 * GIB, GIB, 16 * GIB, Outcome::Info, "less than 8 GiB"),
+            (256 << 20, 0, 128 << 20, Outcome::Pass, "all of it"),
+            // Nine tenths are not yet "nearly full".
+            (100 * GIB, 90 * GIB, 80 * GIB, Outcome::Pass, "all of it"),
+            (
+                100 * GIB,
+                91 * GIB,
+                80 * GIB,
+                Outcome::Warn,
+                "nearly full: 91 GiB of 100 GiB",
+            ),
+        ] {
+            let found = only("gpu.bar1", &with(total, used, memory));
+            assert_eq!(found.outcome, outcome, "{total} {used} {memory}");
+            assert!(found.message.contains(word), "{}", found.message);
+        }
+    }
+
+    #[test]
+    fn a_coherent_gpu_does_not_need_it() {
+        let mut facts = with(8 * GIB, GIB, 96 * GIB);
+        set_device_id(&mut facts, GPU, 0x2342);
+        assert!(only("gpu.bar1", &facts).message.contains("NVLink-C2C"));
+    }
+
+    #[test]
+    fn the_resource_file_stands_in_for_nvml_as_far_as_it_goes() {
+        let mut facts = machine();
+        facts.nvml = Fact::Unknown(Why::NotCovered);
+        let found = only("gpu.bar1", &facts);
+        assert_eq!(found.outcome, Outcome::Unknown);
+        assert_eq!(
+            found.needs.as_deref(),
+            Some("NVML, to compare BAR1 (256 GiB) with the memory")
+        );
+        let set = |facts: &mut Facts, resources: Fact<Vec<Resource>>| {
+            let device = facts.device_mut(GPU);
+            device.attributes.as_mut().expect("attributes").resources = resources;
+        };
+        let window = |bar, size| Resource {
+            bar,
+            start: 1 << 40,
+            size,
+            flags: 0x14_220c,
+        };
+        set(
+            &mut facts,
+            Fact::Known(vec![window(0, 16 << 20), window(1, 256 << 20), window(4, 128 * GIB)]),
+        );
+        assert_eq!(only("gpu.bar1", &facts).outcome, Outcome::Warn, "256 MiB at register 1");
+        set(&mut facts, Fact::Known(vec![window(0, 16 << 20), window(2, 0)]));
+        assert!(only("gpu.bar1", &facts).message.contains("no address"));
+        set(&mut facts, Fact::Unknown(Why::Denied));
+        assert_eq!(only("gpu.bar1", &facts).outcome, Outcome::Unknown);
+        assert_eq!(only("gpu.bar1", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

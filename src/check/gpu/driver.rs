@@ -1,0 +1,183 @@
+//! gpu.driver: the kernel module is loaded and the libraries beside it speak to it.
+
+use crate::check::{Ctx, Judgement, version};
+use crate::model::{Fact, NvmlOutcome, Why};
+
+/// NVML's return codes that say something of the driver as a whole (nvml.h).
+const NO_PERMISSION: u32 = 4;
+const NOT_LOADED: u32 = 9;
+const MISMATCH: u32 = 18;
+
+const FILES: &str = "/sys/module/nvidia/version, /proc/driver/nvidia/version";
+
+/// Module and library. A libcuda newer than the module is legitimate (cuda-compat), so versions are not compared:
+/// NVML's own verdict counts.
+pub fn driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    vec![judge(ctx)]
+}
+
+fn judge(ctx: &Ctx<'_>) -> Judgement {
+    let loaded = version::driver(ctx.facts);
+    // NVML speaks without a kernel module where a hypervisor paravirtualises the driver.
+    if let Some(nvml) = ctx.facts.nvml() {
+        let driver = nvml
+            .driver_version
+            .known()
+            .cloned()
+            .or_else(|| loaded.present().cloned());
+        let driver = driver.unwrap_or_else(|| "of unknown version".to_owned());
+        let cuda = match nvml.cuda_version.known() {
+            Some(cuda) => format!(", up to CUDA {}.{}", cuda / 1000, cuda % 1000 / 10),
+            None => String::new(),
+        };
+        return Judgement::pass("driver", format!("Driver {driver} is loaded and NVML answers{cuda}."))
+            .evidence(FILES, loaded.present().map_or("not there", String::as_str))
+            .evidence("NVML", driver);
+    }
+    match loaded {
+        Fact::Unknown(why) => Judgement::unknown("driver", why, FILES),
+        Fact::Known(None) => not_loaded(ctx),
+        Fact::Known(Some(version)) => match &ctx.facts.nvml {
+            Fact::Unknown(why) => Judgement::unknown("driver", *why, "NVML")
+                .evidence(FILES, version)
+                .needs(match why {
+                    Why::NotCovered => "NVML on the live machine",
+                    _ => "an NVML that answers: a hanging driver shows in dmesg | grep -i -e NVRM -e Xid",
+                }),
+            Fact::Known(outcome) => refused(outcome, &version),
+        },
+    }
+}
+
+fn not_loaded(ctx: &Ctx<'_>) -> Judgement {
+    if ctx.facts.pci.known().is_some() && ctx.facts.gpus().next().is_none() {
+        return Judgement::skip("driver", "There is no NVIDIA GPU to drive.");
+    }
+    Judgement::broken("driver", "The NVIDIA kernel module is not loaded.")
+        .evidence(FILES, "not there")
+        .advice("modprobe nvidia; where there is no such module, install the driver for this kernel, then read dmesg")
+}
+
+fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
+    let (said, message, advice) = match outcome {
+        NvmlOutcome::Read(_) => return Judgement::pass("driver", format!("Driver {version} is loaded.")),
+        NvmlOutcome::Absent { reason } => (
+            format!("libnvidia-ml.so.1: {reason}"),
+            format!("Kernel module {version} is loaded, but its user-space part is missing: there is no NVML."),
+            format!(
+                "install the user-space libraries of driver {version}; in a container, start it with the NVIDIA \
+                 container toolkit (--gpus all)"
+            ),
+        ),
+        NvmlOutcome::Failed {
+            code: Some(MISMATCH),
+            reason,
+        } => (
+            format!("nvmlInit: {MISMATCH}, {reason}"),
+            format!("Kernel module {version} and the NVIDIA libraries are of different versions: CUDA does not start."),
+            "reboot, or stop what uses the GPUs and reload the modules (modprobe -r nvidia_uvm nvidia_drm \
+             nvidia_modeset nvidia; modprobe nvidia)"
+                .to_owned(),
+        ),
+        NvmlOutcome::Failed {
+            code: Some(NOT_LOADED),
+            reason,
+        } => (
+            format!("nvmlInit: {NOT_LOADED}, {reason}"),
+            format!("Kernel module {version} is there, but NVML does not reach it."),
+            "nvidia-modprobe -c 0 makes the nodes /dev/nvidia*; in a container, add them with --gpus all".to_owned(),
+        ),
+        NvmlOutcome::Failed {
+            code: Some(NO_PERMISSION),
+            reason,
+        } => (
+            format!("nvmlInit: {NO_PERMISSION}, {reason}"),
+            format!("Kernel module {version} is loaded, but this user may not open /dev/nvidiactl."),
+            "ls -l /dev/nvidia* shows who may; NVreg_DeviceFileMode and NVreg_DeviceFileGID set it".to_owned(),
+        ),
+        NvmlOutcome::Failed { code, reason } => (
+            match code {
+                Some(code) => format!("nvmlInit: {code}, {reason}"),
+                None => reason.clone(),
+            },
+            format!("Kernel module {version} is loaded, but NVML does not work: {reason}."),
+            "dmesg | grep -i -e NVRM -e Xid tells what the driver met".to_owned(),
+        ),
+    };
+    Judgement::broken("driver", message)
+        .evidence(FILES, version)
+        .evidence("NVML", said)
+        .advice(advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::testing::{machine, only};
+    use crate::model::{Fact, Facts, NvmlOutcome, Outcome, Why};
+
+    #[test]
+    fn a_driver_that_answers_passes_even_where_no_module_is_seen() {
+        let mut facts = machine();
+        let found = only("gpu.driver", &facts);
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert_eq!(
+            found.message,
+            "Driver 580.159.04 is loaded and NVML answers, up to CUDA 13.0."
+        );
+        facts.driver.module_version = Fact::Known(None);
+        facts.driver.version_line = Fact::Known(None);
+        assert_eq!(only("gpu.driver", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn what_nvml_refuses_fails_with_its_own_advice() {
+        for (code, word, advice) in [
+            (18, "different versions", "reboot"),
+            (9, "does not reach it", "nvidia-modprobe"),
+            (4, "may not open", "NVreg_DeviceFileMode"),
+            (15, "does not work: lost", "dmesg"),
+        ] {
+            let mut facts = machine();
+            let reason = "lost".to_owned();
+            facts.nvml = Fact::Known(NvmlOutcome::Failed {
+                code: Some(code),
+                reason,
+            });
+            let found = only("gpu.driver", &facts);
+            assert_eq!(found.outcome, Outcome::Fail);
+            assert!(found.message.contains(word), "{}", found.message);
+            assert!(found.fix.expect("advice").command.contains(advice));
+        }
+    }
+
+    #[test]
+    fn a_missing_library_or_module_fails() {
+        let mut facts = machine();
+        let reason = "cannot open shared object file".to_owned();
+        facts.nvml = Fact::Known(NvmlOutcome::Absent { reason });
+        assert!(
+            only("gpu.driver", &facts)
+                .message
+                .contains("user-space part is missing")
+        );
+        facts.driver.module_version = Fact::Known(None);
+        facts.driver.version_line = Fact::Known(None);
+        let found = only("gpu.driver", &facts);
+        assert_eq!(found.outcome, Outcome::Fail);
+        assert!(found.message.contains("not loaded"));
+        facts.pci = Fact::Known(Vec::new());
+        assert_eq!(only("gpu.driver", &facts).outcome, Outcome::Skip);
+    }
+
+    #[test]
+    fn what_was_not_asked_is_unknown() {
+        let mut facts = machine();
+        facts.nvml = Fact::Unknown(Why::NotCovered);
+        let found = only("gpu.driver", &facts);
+        assert_eq!(found.outcome, Outcome::Unknown);
+        assert_eq!(found.needs.as_deref(), Some("NVML on the live machine"));
+        facts.nvml = Fact::Unknown(Why::TimedOut);
+        assert!(only("gpu.driver", &facts).needs.expect("needs").contains("dmesg"));
+        assert_eq!(only("gpu.driver", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,114 @@
+//! gpu.driver-flavour: which roads for RDMA the kernel modules' flavour leaves open.
+
+use crate::check::version::{self, Flavour, Generation};
+use crate::check::{Ctx, Judgement, words};
+use crate::model::{Fact, PciDevice, Severity};
+
+const SOURCE: &str = "/proc/driver/nvidia/version";
+
+/// One judgement for each generation of GPUs in the machine.
+pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let flavour = match version::flavour(ctx.facts) {
+        Fact::Known(Some(flavour)) => flavour,
+        Fact::Known(None) => return vec![Judgement::skip("driver", "The NVIDIA driver is not loaded.")],
+        Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, SOURCE)],
+    };
+    if let Fact::Unknown(why) = ctx.facts.pci {
+        return vec![Judgement::unknown("driver", why, "/sys/bus/pci/devices")];
+    }
+    let line = ctx.facts.driver.version_line.present().map_or("", String::as_str);
+    [
+        Generation::BeforeTuring,
+        Generation::TuringToHopper,
+        Generation::OpenOnly,
+    ]
+    .into_iter()
+    .filter_map(|generation| {
+        let of = |gpu: &&PciDevice| Generation::of_device(gpu) == Some(generation);
+        let gpus: Vec<String> = ctx
+            .facts
+            .gpus()
+            .filter(of)
+            .map(|gpu| words::device(ctx, gpu.bdf))
+            .collect();
+        (!gpus.is_empty()).then(|| judge(flavour, generation, &words::list(gpus)).evidence(SOURCE, line))
+    })
+    .collect()
+}
+
+fn judge(flavour: Flavour, generation: Generation, gpus: &str) -> Judgement {
+    let subject = gpus.to_owned();
+    match (flavour, generation) {
+        (Flavour::Open, Generation::BeforeTuring) => Judgement::broken(
+            subject,
+            "The open kernel modules do not drive GPUs before Turing (Maxwell, Pascal, Volta).",
+        )
+        .weighing(Severity::Error)
+        .advice("install the proprietary kernel modules; nvidia-peermem is the road for RDMA on this GPU"),
+        (Flavour::Open, _) => Judgement::pass(
+            subject,
+            "Open kernel modules: both roads for RDMA are possible, dma-buf and nvidia-peermem.",
+        ),
+        (Flavour::Proprietary, Generation::BeforeTuring) => Judgement::pass(
+            subject,
+            "Proprietary kernel modules, the only ones for GPUs before Turing: nvidia-peermem is the road for RDMA.",
+        ),
+        (Flavour::Proprietary, Generation::TuringToHopper) => Judgement::broken(
+            subject,
+            "Proprietary kernel modules: they export no dma-buf, so nvidia-peermem is the only road for RDMA.",
+        )
+        .advice("install the open kernel modules of the same version (package nvidia-open, or the -open flavour)"),
+        (Flavour::Proprietary, Generation::OpenOnly) => Judgement::broken(
+            subject,
+            "The proprietary kernel modules do not drive this generation (Grace Hopper, Blackwell and later).",
+        )
+        .weighing(Severity::Error)
+        .advice("install the open kernel modules (package nvidia-open, or the -open flavour)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{GPU, machine, only, set_device_id};
+    use crate::model::{Facts, Outcome, Why};
+
+    const CLOSED: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
+
+    #[test]
+    fn judges_each_generation_with_each_flavour() {
+        // V100, H200, B200.
+        for (device, open, outcome, word) in [
+            (0x1db4, true, Outcome::Fail, "do not drive GPUs before Turing"),
+            (0x2335, true, Outcome::Pass, "both roads"),
+            (0x2901, true, Outcome::Pass, "both roads"),
+            (0x1db4, false, Outcome::Pass, "nvidia-peermem is the road"),
+            (0x2335, false, Outcome::Warn, "no dma-buf"),
+            (0x2901, false, Outcome::Fail, "do not drive this generation"),
+        ] {
+            let mut facts = machine();
+            set_device_id(&mut facts, GPU, device);
+            if !open {
+                facts.driver.version_line = Fact::Known(Some(CLOSED.to_owned()));
+            }
+            let found = only("gpu.driver-flavour", &facts);
+            assert_eq!(found.outcome, outcome, "{device:04x} open {open}");
+            assert!(found.message.contains(word), "{}", found.message);
+            let advice = found.fix.map(|fix| fix.command).unwrap_or_default();
+            assert!(device != 0x1db4 || !advice.contains("open"), "never open before Turing");
+        }
+    }
+
+    #[test]
+    fn says_when_there_is_nothing_to_judge_or_nothing_known() {
+        let mut facts = machine();
+        facts.driver.version_line = Fact::Known(None);
+        assert_eq!(only("gpu.driver-flavour", &facts).outcome, Outcome::Skip);
+        facts.driver.version_line = Fact::Unknown(Why::Denied);
+        assert_eq!(only("gpu.driver-flavour", &facts).outcome, Outcome::Unknown);
+        let mut facts = machine();
+        facts.pci = Fact::Unknown(Why::NotCovered);
+        assert_eq!(only("gpu.driver-flavour", &facts).outcome, Outcome::Unknown);
+        assert_eq!(only("gpu.driver-flavour", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

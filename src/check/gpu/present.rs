@@ -1,0 +1,168 @@
+//! gpu.present: at least one GPU that the NVIDIA driver may drive.
+
+use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
+use crate::model::{Fact, PciDevice, Why};
+
+const SOURCE: &str = "/sys/bus/pci/devices";
+
+/// Each GPU, and who drives it.
+pub fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", SOURCE) {
+        return vec![unknown];
+    }
+    let gpus: Vec<&PciDevice> = ctx.facts.gpus().collect();
+    if gpus.is_empty() {
+        return vec![none(ctx)];
+    }
+    let all_handed = gpus.iter().all(|gpu| passthrough::holder(gpu).is_some());
+    gpus.iter().map(|gpu| one(ctx, gpu, all_handed)).collect()
+}
+
+fn none(ctx: &Ctx<'_>) -> Judgement {
+    if let Some(why) = ctx.facts.devices().iter().find_map(|device| device.ids.why()) {
+        return Judgement::unknown("machine", why, "/sys/bus/pci/devices/*/{vendor,class}");
+    }
+    let functions = ctx.facts.devices().len();
+    Judgement::broken("machine", "There is no NVIDIA GPU on the PCI bus.")
+        .evidence(
+            SOURCE,
+            format!("{functions} functions, none of class 03xx by vendor 10de"),
+        )
+        .advice(
+            "lspci -d 10de: shows what the bus sees; if it shows nothing, seat the card, or hand the GPU to this guest",
+        )
+}
+
+fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_handed: bool) -> Judgement {
+    let subject = words::device(ctx, gpu.bdf);
+    let source = format!("{SOURCE}/{}/driver", gpu.bdf);
+    let what = format!("{}, {}", model(ctx, gpu), words::numa(&gpu.numa_node));
+    let driver = match bound(ctx, gpu) {
+        Fact::Known(driver) => driver,
+        Fact::Unknown(why) => return Judgement::unknown(subject, why, &source),
+    };
+    let (broken, message, advice) = match driver.as_deref() {
+        Some("nvidia") => return Judgement::pass(subject, format!("{what}.")).evidence(source, "nvidia"),
+        Some(name) if passthrough::hands_away(name) => (
+            all_handed,
+            format!("{what}: bound to {name}, so it is there for a virtual machine and not for this host."),
+            format!("if it is wanted here, unbind it from {name} and bind it to nvidia"),
+        ),
+        Some(name) if name == "nouveau" || name.to_ascii_lowercase().starts_with("nova") => (
+            true,
+            format!("{what}: bound to {name}, which has no GPUDirect; the NVIDIA driver cannot take it."),
+            format!("'blacklist {name}' in a file of /etc/modprobe.d, rebuild the initramfs, reboot"),
+        ),
+        Some(name) => (
+            true,
+            format!("{what}: bound to {name}, not to the NVIDIA driver."),
+            format!(
+                "echo {} > /sys/bus/pci/drivers/{name}/unbind, then modprobe nvidia",
+                gpu.bdf
+            ),
+        ),
+        None => (
+            true,
+            format!("{what}: no driver is bound to it."),
+            "modprobe nvidia, then dmesg | grep NVRM tells why the driver left it alone".to_owned(),
+        ),
+    };
+    let judgement = match broken {
+        true => Judgement::broken(subject, message),
+        false => Judgement::info(subject, message),
+    };
+    judgement
+        .evidence(source, driver.as_deref().unwrap_or("no such link"))
+        .advice(advice)
+}
+
+/// The driver bound to a GPU. The NVIDIA driver also lists its own, where the link was not read.
+fn bound(ctx: &Ctx<'_>, gpu: &PciDevice) -> Fact<Option<String>> {
+    let link = match &gpu.attributes {
+        Some(attributes) => attributes.driver.clone(),
+        None => Fact::Unknown(Why::NotCovered),
+    };
+    let listed = ctx
+        .facts
+        .driver
+        .gpus
+        .known()
+        .is_some_and(|gpus| gpus.contains_key(&gpu.bdf));
+    match link {
+        Fact::Unknown(_) if listed => Fact::Known(Some("nvidia".to_owned())),
+        link => link,
+    }
+}
+
+fn model(ctx: &Ctx<'_>, gpu: &PciDevice) -> String {
+    let row = ctx.topology.rows.iter().find(|row| row.bdf == Some(gpu.bdf));
+    match (row.filter(|row| !row.label.is_empty()), gpu.ids.known()) {
+        (Some(row), _) => row.label.clone(),
+        (None, Some(ids)) => format!("{:04x}:{:04x}", ids.vendor, ids.device),
+        (None, None) => "a GPU".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, GPU, bind, findings, gpu, machine, only};
+    use crate::model::{Facts, Outcome};
+
+    #[test]
+    fn says_what_the_gpu_is_and_where() {
+        let found = only("gpu.present", &machine());
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
+        assert_eq!(found.message, "NVIDIA H200, NUMA node 0.");
+        assert_eq!(found.evidence[0].source, "/sys/bus/pci/devices/0000:03:00.0/driver");
+    }
+
+    #[test]
+    fn no_gpu_fails_and_an_unread_bus_is_unknown() {
+        let mut facts = machine();
+        facts.pci = Fact::Known(Vec::new());
+        assert_eq!(only("gpu.present", &facts).outcome, Outcome::Fail);
+        assert_eq!(only("gpu.present", &Facts::default()).outcome, Outcome::Unknown);
+        let mut facts = machine();
+        for device in facts.devices_mut() {
+            device.ids = Fact::Unknown(Why::Denied);
+        }
+        assert_eq!(only("gpu.present", &facts).outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn another_driver_fails_and_a_guests_gpu_is_no_fault_while_another_is_here() {
+        let with = |driver: Option<&str>| {
+            let mut facts = machine();
+            facts.driver.gpus = Fact::Known(Default::default());
+            bind(&mut facts, GPU, driver);
+            facts
+        };
+        for driver in [
+            Some("nouveau"),
+            Some("NovaCore"),
+            Some("simpledrm"),
+            None,
+            Some("vfio-pci"),
+        ] {
+            let found = only("gpu.present", &with(driver));
+            assert_eq!(found.outcome, Outcome::Fail, "{driver:?}");
+            assert!(found.fix.is_some() && found.message.contains(driver.unwrap_or("no driver")));
+        }
+        let mut facts = with(Some("vfio-pci"));
+        facts.add(gpu("0000:05:00.0"));
+        let found = findings("gpu.present", &facts, &[]);
+        let outcomes: Vec<_> = found.iter().map(|f| f.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Info, Outcome::Pass]);
+    }
+
+    #[test]
+    fn the_drivers_own_list_stands_in_for_the_link() {
+        let mut facts = machine();
+        facts.device_mut(GPU).attributes = None;
+        assert_eq!(only("gpu.present", &facts).outcome, Outcome::Pass);
+        facts.driver.gpus = Fact::Unknown(Why::NotCovered);
+        assert_eq!(only("gpu.present", &facts).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,187 @@
+//! gdrdrv.node: the device node of gdrcopy's kernel module.
+
+use crate::check::{Ctx, Judgement};
+use crate::model::{Fact, NodeState, Why};
+
+const NODE: &str = "/dev/gdrdrv";
+const MODULE: &str = "/sys/module/gdrdrv/version";
+
+/// The first release without the leaks and the use after free of 2.4.1 to 2.4.3.
+const SOUND: [u32; 3] = [2, 4, 4];
+
+/// The node is there, belongs to the loaded module, and opens: gdrcopy's library needs it.
+pub fn gdrdrv(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let node = ctx.facts.gdrdrv.node.as_ref().map(|node| &node.state);
+    let state = match node {
+        Some(Fact::Known(Some(state))) => state,
+        Some(Fact::Known(None)) => return vec![absent(ctx)],
+        Some(Fact::Unknown(why)) => return vec![Judgement::unknown(NODE, *why, NODE)],
+        None => return vec![Judgement::unknown(NODE, Why::NotCovered, NODE)],
+    };
+    vec![judge(ctx, state).evidence(NODE, describe(state))]
+}
+
+fn absent(ctx: &Ctx<'_>) -> Judgement {
+    let majors = majors(ctx);
+    let judgement = match majors.known().and_then(|majors| majors.first()) {
+        Some(major) => Judgement::broken(NODE, "gdrdrv is loaded, but its node is missing.")
+            .evidence("/proc/devices", format!("{major} gdrdrv"))
+            .fix(
+                "gdrdrv-node",
+                format!("mknod -m 0666 {NODE} c {major} 0; in a container, add --device={NODE}"),
+            ),
+        None => Judgement::broken(
+            NODE,
+            "gdrdrv is not here: gdrcopy's library has no kernel module to work with.",
+        )
+        .advice("install gdrcopy's kernel module (package gdrdrv-dkms) and modprobe gdrdrv"),
+    };
+    judgement.evidence(NODE, "not there")
+}
+
+fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
+    let majors = match majors(ctx) {
+        Fact::Known(majors) => majors,
+        Fact::Unknown(why) => return Judgement::unknown(NODE, why, "/proc/devices"),
+    };
+    let Some(major) = majors.first() else {
+        return Judgement::broken(NODE, "The node is left over: gdrdrv is not loaded.")
+            .evidence("/proc/devices", "no gdrdrv")
+            .advice("modprobe gdrdrv, then make the node anew if its major number differs");
+    };
+    if !state.character || !majors.contains(&state.major) {
+        let major_is = state.major;
+        let message = format!("The node has major number {major_is}, gdrdrv has {major}: it opens something else.");
+        return Judgement::broken(NODE, message)
+            .evidence("/proc/devices", format!("{major} gdrdrv"))
+            .fix("gdrdrv-node", format!("rm {NODE}; mknod -m 0666 {NODE} c {major} 0"));
+    }
+    match usable(state) {
+        Fact::Known(true) => {}
+        Fact::Known(false) => {
+            return Judgement::broken(NODE, "gdrdrv is loaded, but this user may not open its node.")
+                .fix("gdrdrv-node", format!("chmod 0666 {NODE}"));
+        }
+        Fact::Unknown(why) => return Judgement::unknown(NODE, why, "access to /dev/gdrdrv"),
+    }
+    match ctx.facts.gdrdrv.version.present() {
+        Some(version) if is_older(version) => {
+            let message =
+                format!("gdrdrv {version} leaks mappings and may crash the kernel: 2.4.4 is the first sound one.");
+            Judgement::broken(NODE, message)
+                .evidence(MODULE, version)
+                .advice("install gdrdrv 2.4.4 or later")
+        }
+        Some(version) => {
+            Judgement::pass(NODE, format!("gdrdrv {version} is loaded and opens.")).evidence(MODULE, version)
+        }
+        None => Judgement::pass(NODE, "gdrdrv is loaded and opens; its version is not known."),
+    }
+}
+
+fn majors(ctx: &Ctx<'_>) -> Fact<Vec<u32>> {
+    let devices = ctx.facts.kernel.char_devices.as_ref();
+    devices.map(|devices| devices.get("gdrdrv").cloned().unwrap_or_default())
+}
+
+/// Whether this process may open it; on a recorded machine, whether everybody may.
+fn usable(state: &NodeState) -> Fact<bool> {
+    match state.usable {
+        Fact::Unknown(_) if state.mode & 0o006 == 0o006 => Fact::Known(true),
+        ref usable => usable.clone(),
+    }
+}
+
+fn is_older(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
+    let version: [u32; 3] = std::array::from_fn(|_| numbers.next().unwrap_or(0));
+    version < SOUND
+}
+
+fn describe(state: &NodeState) -> String {
+    let kind = if state.character {
+        "character device"
+    } else {
+        "no character device"
+    };
+    format!("{kind} {}:{}, mode {:04o}", state.major, state.minor, state.mode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{findings, machine, node, only};
+    use crate::model::{Facts, Outcome};
+
+    fn with(change: impl FnOnce(&mut NodeState)) -> Facts {
+        let mut facts = machine();
+        let mut file = node(NODE, 240);
+        if let Fact::Known(Some(state)) = &mut file.state {
+            change(state);
+        }
+        facts.gdrdrv.node = Some(file);
+        facts
+    }
+
+    #[test]
+    fn a_node_that_opens_passes() {
+        assert_eq!(
+            only("gdrdrv.node", &machine()).message,
+            "gdrdrv 2.5 is loaded and opens."
+        );
+        let recorded = with(|node| node.usable = Fact::Unknown(Why::NotCovered));
+        assert_eq!(only("gdrdrv.node", &recorded).outcome, Outcome::Pass, "mode 0666");
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        let mut unloaded = machine();
+        unloaded.kernel.char_devices = Fact::Known(Default::default());
+        let mut old = machine();
+        old.gdrdrv.version = Fact::Known(Some("2.4.3".to_owned()));
+        let mut missing = machine();
+        missing.gdrdrv.node = Some(crate::model::NodeFile {
+            path: NODE.to_owned(),
+            state: Fact::Known(None),
+        });
+        let mut absent = missing.clone();
+        absent.kernel.char_devices = Fact::Known(Default::default());
+        for (facts, word, fix) in [
+            (
+                with(|node| node.major = 239),
+                "major number 239, gdrdrv has 240",
+                "c 240 0",
+            ),
+            (
+                with(|node| node.character = false),
+                "major number 240",
+                "rm /dev/gdrdrv",
+            ),
+            (
+                with(|node| node.usable = Fact::Known(false)),
+                "may not open",
+                "chmod 0666",
+            ),
+            (unloaded, "left over", "modprobe gdrdrv"),
+            (old, "2.4.3 leaks", "2.4.4 or later"),
+            (missing, "node is missing", "c 240 0"),
+            (absent, "has no kernel module", "gdrdrv-dkms"),
+        ] {
+            let found = only("gdrdrv.node", &facts);
+            assert_eq!(found.outcome, Outcome::Info);
+            assert!(found.message.contains(word), "{}", found.message);
+            assert!(found.fix.expect("a fix").command.contains(fix));
+            assert_eq!(findings("gdrdrv.node", &facts, &["gdrcopy"])[0].outcome, Outcome::Warn);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_unknown() {
+        let closed = with(|node| (node.usable, node.mode) = (Fact::Unknown(Why::NotCovered), 0o600));
+        assert_eq!(only("gdrdrv.node", &closed).outcome, Outcome::Unknown);
+        let mut facts = machine();
+        facts.kernel.char_devices = Fact::Unknown(Why::Denied);
+        assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Unknown);
+        assert_eq!(only("gdrdrv.node", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,259 @@
+//! peermem.loaded: one of the two roads by which a NIC gets at GPU memory is open, for each NIC.
+//!
+//! Files tell only that a road should be open. That it is, a transfer proves.
+
+use super::road::{CLIENTS, MODULE, Road, dma_buf, peer_memory};
+use crate::check::version::{self, Generation};
+use crate::check::{Ctx, Judgement, rdma};
+use crate::model::{Fact, RdmaDevice};
+
+/// Each NIC's roads.
+pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Fact::Unknown(why) = ctx.facts.rdma {
+        return vec![Judgement::unknown("machine", why, "/sys/class/infiniband")];
+    }
+    let cards: Vec<&RdmaDevice> = rdma::cards(ctx.facts).collect();
+    if cards.is_empty() {
+        return vec![Judgement::skip(
+            "machine",
+            "There is no NIC that could reach GPU memory.",
+        )];
+    }
+    if version::driver(ctx.facts) == Fact::Known(None) {
+        return vec![Judgement::skip("machine", "The NVIDIA driver is not loaded.")];
+    }
+    cards.into_iter().map(|nic| judge(ctx, nic)).collect()
+}
+
+fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
+    let provider = rdma::provider(ctx.facts, nic);
+    let peermem = peer_memory(ctx, provider.known().map(String::as_str));
+    let dma_buf = dma_buf(ctx, &provider);
+    let subject = nic.name.clone();
+    let judgement = match (&peermem, &dma_buf) {
+        (Road::Open(_), Road::Open(_)) => Judgement::pass(
+            subject,
+            "By the facts both roads to GPU memory are open, nvidia-peermem and dma-buf; gdr probe rdma proves it.",
+        ),
+        (Road::Open(_), _) => Judgement::pass(
+            subject,
+            "By the facts GPU memory is reached through nvidia-peermem; gdr probe rdma proves it.",
+        ),
+        (Road::Closed(_), Road::Open(_)) => Judgement::pass(
+            subject,
+            "By the facts GPU memory is reached through dma-buf; gdr probe rdma proves it. Software that knows only \
+             nvidia-peermem (ibv_reg_mr on a GPU pointer) does not see this road.",
+        ),
+        (Road::Unknown(..), Road::Open(_)) => Judgement::pass(
+            subject,
+            "By the facts GPU memory is reached through dma-buf; gdr probe rdma proves it. Whether nvidia-peermem works \
+             too is not known.",
+        ),
+        (Road::Unknown(why, source), _) | (Road::Closed(_), Road::Unknown(why, source)) => {
+            Judgement::unknown(subject, *why, source)
+        }
+        (Road::Closed(peermem), Road::Closed(dma_buf)) => {
+            let message = format!("No road to GPU memory is open: nvidia-peermem: {peermem}; dma-buf: {dma_buf}.");
+            mend(ctx, Judgement::broken(subject, message))
+        }
+    };
+    let say = |road: &Road| match road {
+        Road::Open(why) => format!("open: {why}"),
+        Road::Closed(why) => format!("closed: {why}"),
+        Road::Unknown(why, source) => format!("unknown: {source}: {}", why.phrase()),
+    };
+    judgement
+        .evidence(format!("{MODULE}, {CLIENTS}"), say(&peermem))
+        .evidence(
+            "/proc/driver/nvidia/version, osrelease, the NIC's driver",
+            say(&dma_buf),
+        )
+}
+
+/// Loading the module helps only where it could load and is not.
+fn mend(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
+    let branch = version::driver(ctx.facts)
+        .present()
+        .and_then(|version| version::branch(version));
+    let peers = &ctx.facts.peer_memory;
+    let open_possible = ctx
+        .facts
+        .gpus()
+        .all(|gpu| Generation::of_device(gpu) > Some(Generation::BeforeTuring));
+    let other = match open_possible {
+        true => "; or install the open kernel modules and use dma-buf",
+        false => "",
+    };
+    match (&peers.nvidia_peermem, &peers.clients, branch) {
+        (_, _, Some(..470)) => judgement.advice(format!(
+            "install driver 470 or later, which brings nvidia-peermem, or nv_peer_mem for this one{other}"
+        )),
+        (Fact::Known(false), Fact::Known(Some(_)), _) => judgement.fix("peermem", "modprobe nvidia-peermem"),
+        (Fact::Known(true), ..) => judgement.advice(format!(
+            "reinstall the NVIDIA driver now that the RDMA stack (DOCA-OFED) is here, so that nvidia-peermem is built \
+             with its symbols, then reload nvidia-peermem{other}"
+        )),
+        _ => judgement.advice(format!(
+            "try modprobe nvidia-peermem; 'Invalid argument' means that the driver was built without the RDMA stack's \
+             symbols: install DOCA-OFED, reinstall the driver{other}"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, GPU, NIC, bind, findings, machine, only, set_device_id};
+    use crate::model::{Facts, Module, Outcome, Why};
+
+    const CLOSED: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
+
+    /// Peer memory: whether the module is loaded, and the stack's clients.
+    fn peers(loaded: bool, clients: Option<&[&str]>) -> Facts {
+        let mut facts = machine();
+        facts.driver.version_line = Fact::Known(Some(CLOSED.to_owned()));
+        facts.peer_memory.nvidia_peermem = Fact::Known(loaded);
+        let list = |clients: &[&str]| clients.iter().map(|name| (*name).to_owned()).collect();
+        facts.peer_memory.clients = Fact::Known(clients.map(list));
+        facts
+    }
+
+    fn users(facts: &mut Facts, lines: &[(&str, &[&str])]) {
+        let module = |(name, users): &(&str, &[&str])| Module {
+            name: (*name).to_owned(),
+            users: users.iter().map(|user| (*user).to_owned()).collect(),
+        };
+        facts.kernel.modules = Fact::Known(lines.iter().map(module).collect());
+    }
+
+    #[test]
+    fn peermem_is_open_only_as_a_client() {
+        let found = only("peermem.loaded", &peers(true, Some(&["nv_mem"])));
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert!(found.message.contains("through nvidia-peermem"));
+        let found = only("peermem.loaded", &peers(true, Some(&["other"])));
+        assert!(found.message.contains("not a client") && found.fix.expect("advice").id == "advice");
+        let fix = only("peermem.loaded", &peers(false, Some(&[]))).fix.expect("a fix");
+        assert_eq!(
+            (fix.id.as_str(), fix.command.as_str()),
+            ("peermem", "modprobe nvidia-peermem")
+        );
+        let fix = only("peermem.loaded", &peers(false, None)).fix.expect("advice");
+        assert!(fix.id == "advice" && fix.command.contains("Invalid argument"));
+        assert_eq!(
+            findings("peermem.loaded", &peers(false, None), &["rdma"])[0].outcome,
+            Outcome::Fail
+        );
+    }
+
+    #[test]
+    fn without_a_list_of_clients_the_users_of_the_stack_tell() {
+        let mut facts = peers(true, None);
+        let nvidia: (&str, &[&str]) = ("nvidia", &["nvidia_peermem"]);
+        users(&mut facts, &[nvidia, ("ib_core", &["mlx5_ib", "nvidia_peermem"])]);
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
+        users(&mut facts, &[nvidia, ("ib_uverbs", &["nvidia_peermem"])]);
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
+        users(&mut facts, &[nvidia, ("ib_core", &["mlx5_ib"])]);
+        assert!(
+            only("peermem.loaded", &facts)
+                .message
+                .contains("built without the RDMA stack's symbols")
+        );
+        // Built in, and a kernel that lists no users.
+        users(&mut facts, &[nvidia]);
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
+        users(&mut facts, &[("nvidia", &[]), ("ib_core", &[])]);
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn dma_buf_needs_modules_kernel_driver_and_provider() {
+        let open = |change: fn(&mut Facts)| {
+            let mut facts = peers(false, None);
+            facts.driver = machine().driver;
+            change(&mut facts);
+            only("peermem.loaded", &facts)
+        };
+        let found = open(|_| {});
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert!(found.message.contains("through dma-buf") && found.message.contains("knows only nvidia-peermem"));
+        for (change, outcome, word) in [
+            (
+                (|f| f.kernel.release = Fact::Known("5.4.0-90".to_owned())) as fn(&mut Facts),
+                Outcome::Warn,
+                "older than 5.12",
+            ),
+            (
+                |f| f.driver.module_version = Fact::Known(Some("510.1".to_owned())),
+                Outcome::Warn,
+                "older than 515",
+            ),
+            (
+                |f| bind(f, NIC, Some("mlx4_core")),
+                Outcome::Warn,
+                "mlx4_core does not take it",
+            ),
+            (|f| bind(f, NIC, Some("bnxt_en")), Outcome::Pass, "through dma-buf"),
+            (
+                |f| bind(f, NIC, Some("newnic")),
+                Outcome::Unknown,
+                "whether newnic takes",
+            ),
+            (
+                |f| f.device_mut(NIC).attributes = None,
+                Outcome::Unknown,
+                "the NIC's driver",
+            ),
+            (
+                |f| f.kernel.release = Fact::Unknown(Why::Denied),
+                Outcome::Unknown,
+                "osrelease",
+            ),
+        ] {
+            let found = open(change);
+            assert_eq!(found.outcome, outcome, "{}", found.message);
+            assert!(found.message.contains(word), "{}", found.message);
+        }
+    }
+
+    #[test]
+    fn efa_has_a_module_of_its_own() {
+        let mut facts = peers(true, Some(&["nv_mem"]));
+        bind(&mut facts, NIC, Some("efa"));
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Warn);
+        users(&mut facts, &[("efa_nv_peermem", &[])]);
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn the_open_modules_are_no_advice_before_turing() {
+        let mut facts = peers(true, Some(&[]));
+        assert!(
+            only("peermem.loaded", &facts)
+                .fix
+                .expect("advice")
+                .command
+                .contains("open kernel modules")
+        );
+        set_device_id(&mut facts, GPU, 0x1db4);
+        assert!(
+            !only("peermem.loaded", &facts)
+                .fix
+                .expect("advice")
+                .command
+                .contains("open kernel modules")
+        );
+    }
+
+    #[test]
+    fn nothing_to_reach_or_nothing_known() {
+        let mut facts = machine();
+        facts.peer_memory = Default::default();
+        facts.driver.version_line = Fact::Unknown(Why::Denied);
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
+        facts.nic_mut().parent = Fact::Known(Some("eth0".to_owned()));
+        assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Skip);
+        assert_eq!(only("peermem.loaded", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,116 @@
+//! The two roads by which a NIC gets at GPU memory, as far as files tell of them.
+
+use crate::check::Ctx;
+use crate::check::version::{self, Flavour};
+use crate::model::{Fact, Why};
+
+/// The module that opens the one.
+pub const MODULE: &str = "/sys/module/nvidia_peermem";
+/// Where the RDMA stack lists its clients.
+pub const CLIENTS: &str = "/sys/kernel/mm/memory_peers";
+
+/// A road, and the facts that say so.
+pub enum Road {
+    /// It should carry.
+    Open(String),
+    /// It does not, and why.
+    Closed(String),
+    /// It cannot be told: why, and from which source.
+    Unknown(Why, String),
+}
+
+/// The road that nvidia-peermem opens, by the marks it leaves in the RDMA stack.
+pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> Road {
+    let closed = |why: &str| Road::Closed(why.to_owned());
+    match provider {
+        Some("efa") => return efa_peer_memory(ctx),
+        Some("ice" | "i40e" | "irdma" | "mana" | "ionic") => return closed("this NIC's driver does not know it"),
+        _ => {}
+    }
+    let peers = &ctx.facts.peer_memory;
+    match (&peers.nvidia_peermem, &peers.nv_peer_mem) {
+        (Fact::Known(false), Fact::Known(false)) => return closed("not loaded"),
+        (Fact::Known(true), _) | (_, Fact::Known(true)) => {}
+        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => return Road::Unknown(*why, MODULE.to_owned()),
+    }
+    match &peers.clients {
+        Fact::Known(Some(clients)) => match clients.iter().find(|name| *name == "nv_mem" || *name == "nv_mem_nc") {
+            Some(client) => Road::Open(format!("loaded, client {client}")),
+            None => closed("loaded, but not a client of the RDMA stack"),
+        },
+        Fact::Known(None) => by_users(ctx),
+        Fact::Unknown(why) => Road::Unknown(*why, CLIENTS.to_owned()),
+    }
+}
+
+/// Where the stack lists no clients: nvidia_peermem uses ib_core or ib_uverbs if and only if it was built with their
+/// symbols.
+fn by_users(ctx: &Ctx<'_>) -> Road {
+    let modules = match &ctx.facts.kernel.modules {
+        Fact::Known(modules) => modules,
+        Fact::Unknown(why) => return Road::Unknown(*why, "/proc/modules".to_owned()),
+    };
+    let uses = |module: &str| {
+        let of = modules.iter().find(|of| of.name == module)?;
+        Some(
+            of.users
+                .iter()
+                .any(|user| user == "nvidia_peermem" || user == "nv_peer_mem"),
+        )
+    };
+    match (uses("ib_core"), uses("ib_uverbs"), uses("nvidia")) {
+        (Some(true), _, _) | (_, Some(true), _) => Road::Open("loaded, and a user of the RDMA stack".to_owned()),
+        // It always uses nvidia: a list that does not say so names no users at all. Built-ins are not in it.
+        (None, None, _) | (_, _, Some(false) | None) => Road::Unknown(
+            Why::NotCovered,
+            "/proc/modules: users of ib_core and ib_uverbs".to_owned(),
+        ),
+        _ => Road::Closed("loaded, but built without the RDMA stack's symbols".to_owned()),
+    }
+}
+
+fn efa_peer_memory(ctx: &Ctx<'_>) -> Road {
+    match &ctx.facts.kernel.modules {
+        Fact::Known(modules) => match modules.iter().any(|module| module.name == "efa_nv_peermem") {
+            true => Road::Open("efa_nv_peermem is loaded".to_owned()),
+            false => Road::Closed("efa_nv_peermem is not loaded".to_owned()),
+        },
+        Fact::Unknown(why) => Road::Unknown(*why, "/proc/modules".to_owned()),
+    }
+}
+
+/// The road of dma-buf: exported by the open modules of 515 and later, taken in by a kernel of 5.12 and later through a
+/// driver that has `reg_user_mr_dmabuf` (rdma-core: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61).
+pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> Road {
+    match version::flavour(ctx.facts) {
+        Fact::Known(Some(Flavour::Open)) => {}
+        Fact::Known(_) => return Road::Closed("the proprietary kernel modules do not export it".to_owned()),
+        Fact::Unknown(why) => return Road::Unknown(why, "/proc/driver/nvidia/version".to_owned()),
+    }
+    match version::driver(ctx.facts) {
+        Fact::Known(version) => match version.as_deref().and_then(version::branch) {
+            Some(515..) => {}
+            Some(branch) => return Road::Closed(format!("driver {branch} is older than 515")),
+            None => return Road::Unknown(Why::Broken, "/sys/module/nvidia/version".to_owned()),
+        },
+        Fact::Unknown(why) => return Road::Unknown(why, "/sys/module/nvidia/version".to_owned()),
+    }
+    match &ctx.facts.kernel.release {
+        Fact::Known(release) => match version::kernel(release) {
+            Some(numbers) if numbers >= (5, 12) => {}
+            Some(_) => return Road::Closed(format!("kernel {release} is older than 5.12")),
+            None => return Road::Unknown(Why::Broken, "/proc/sys/kernel/osrelease".to_owned()),
+        },
+        Fact::Unknown(why) => return Road::Unknown(*why, "/proc/sys/kernel/osrelease".to_owned()),
+    }
+    match provider {
+        Fact::Known(name) => match name.as_str() {
+            "mlx5_core" | "efa" | "irdma" | "ice" | "i40e" | "idpf" | "bnxt_en" | "mana" | "ionic" => {
+                Road::Open(format!("open modules, {name} takes it"))
+            }
+            "mlx4_core" | "erdma" | "hns3" => Road::Closed(format!("{name} does not take it")),
+            other => Road::Unknown(Why::NotCovered, format!("whether {other} takes dma-buf")),
+        },
+        Fact::Unknown(why) => Road::Unknown(*why, "the NIC's driver".to_owned()),
+    }
+}

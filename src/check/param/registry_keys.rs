@@ -1,0 +1,135 @@
+//! The strings `RegistryDwords` and `RegistryDwordsPerDevice`, read as the driver reads them.
+//!
+//! Blanks are taken out, `;` separates, and a token that is not a key, one `=` and a value is dropped
+//! (os-registry.c and osapi.c of the open kernel modules). The driver compares its registry keys without regard to case,
+//! and the names of module options that may stand there too with regard to it.
+
+use crate::model::Bdf;
+
+/// A registry key's value in `RegistryDwords`; the last one counts.
+pub fn key(text: &str, name: &str) -> Option<u32> {
+    tokens(text)
+        .filter(|(key, _)| key.eq_ignore_ascii_case(name))
+        .last()
+        .map(|(_, value)| number(&value))
+}
+
+/// A module option's value in `RegistryDwords`, which overrides the module parameter.
+pub fn option(text: &str, name: &str) -> Option<u32> {
+    tokens(text)
+        .filter(|(key, _)| key == name)
+        .last()
+        .map(|(_, value)| number(&value))
+}
+
+/// A registry key's value for one GPU in `RegistryDwordsPerDevice`: `pci=DDDD:BB:DD.F;key=value;…`, repeated.
+pub fn key_of_device(text: &str, gpu: Bdf, name: &str) -> Option<u32> {
+    let mut here = false;
+    let mut found = None;
+    for (key, value) in tokens(text) {
+        if key == "pci" {
+            here = address(&value) == Some(gpu);
+        } else if here && key.eq_ignore_ascii_case(name) {
+            found = Some(number(&value));
+        }
+    }
+    found
+}
+
+/// The string with a key set and everything else kept.
+pub fn merged(text: &str, name: &str, value: u32) -> String {
+    let kept = text.split(';').filter(|token| {
+        let key = token.split('=').next().unwrap_or_default();
+        !token.trim().is_empty() && !without_blanks(key).eq_ignore_ascii_case(name)
+    });
+    let mut merged: String = kept.map(|token| format!("{};", token.trim())).collect();
+    merged.push_str(&format!("{name}={value};"));
+    merged
+}
+
+fn tokens(text: &str) -> impl Iterator<Item = (String, String)> {
+    text.split(';').filter_map(|token| {
+        let token = without_blanks(token);
+        let (key, value) = token.split_once('=')?;
+        let whole = !key.is_empty() && !value.is_empty() && !value.contains('=');
+        whole.then(|| (key.to_owned(), value.to_owned()))
+    })
+}
+
+fn without_blanks(text: &str) -> String {
+    text.chars().filter(|c| !c.is_ascii_whitespace()).collect()
+}
+
+/// `strtoul` with base 0: `0x` hexadecimal, a leading 0 octal, up to the first character that is no digit.
+fn number(text: &str) -> u32 {
+    let (digits, base) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hexadecimal) => (hexadecimal, 16),
+        None if text.starts_with('0') => (text, 8),
+        None => (text, 10),
+    };
+    let digits = digits.chars().map_while(|c| c.to_digit(base));
+    digits.fold(0, |value: u32, digit| value.wrapping_mul(base).wrapping_add(digit))
+}
+
+/// `BB:DD`, `DDDD:BB:DD` or `DDDD:BB:DD.F`.
+fn address(text: &str) -> Option<Bdf> {
+    match text.contains('.') {
+        true => text.parse().ok(),
+        false => format!("{text}.0").parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_keys_as_the_driver_does() {
+        for (text, value) in [
+            ("PeerMappingOverride=1", Some(1)),
+            ("peermappingoverride=0x1;", Some(1)),
+            ("A=2; Peer Mapping Override = 01 ;B=3", Some(1)),
+            ("PeerMappingOverride=1;PeerMappingOverride=0", Some(0)),
+            ("PeerMappingOverride=1=1", None),
+            ("PeerMappingOverride==1", None),
+            ("PeerMappingOverride=", None),
+            ("PeerMappingOverride", None),
+            ("XPeerMappingOverride=1", None),
+            // A comma does not separate: this is one token with two `=`, and that is one value up to the comma.
+            ("PeerMappingOverride=1,B=2", None),
+            ("PeerMappingOverride=1,B", Some(1)),
+            ("PeerMappingOverride=010", Some(8)),
+            ("PeerMappingOverride=0x1F", Some(31)),
+            ("PeerMappingOverride=yes", Some(0)),
+            ("", None),
+        ] {
+            assert_eq!(key(text, "PeerMappingOverride"), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn options_keep_their_case() {
+        assert_eq!(option("EnableStreamMemOPs=1", "EnableStreamMemOPs"), Some(1));
+        assert_eq!(option("enablestreammemops=1", "EnableStreamMemOPs"), None);
+    }
+
+    #[test]
+    fn keys_of_a_device_follow_its_address() {
+        let text = "PeerMappingOverride=1;pci=0000:03:00.0;PeerMappingOverride=1;pci=41:00;A=1;peermappingoverride=2";
+        let of = |gpu: &str| key_of_device(text, gpu.parse().expect("an address"), "PeerMappingOverride");
+        assert_eq!(of("0000:03:00.0"), Some(1));
+        assert_eq!(of("0000:41:00.0"), Some(2));
+        assert_eq!(of("0000:05:00.0"), None);
+    }
+
+    #[test]
+    fn merging_keeps_the_rest() {
+        for (text, want) in [
+            ("", "PeerMappingOverride=1;"),
+            ("A=1;B=0x2", "A=1;B=0x2;PeerMappingOverride=1;"),
+            ("peermappingoverride=0; A=1;", "A=1;PeerMappingOverride=1;"),
+        ] {
+            assert_eq!(merged(text, "PeerMappingOverride", 1), want);
+        }
+    }
+}

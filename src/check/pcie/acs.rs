@@ -1,0 +1,167 @@
+//! pcie.acs: no port on the way of a pair sends its traffic up to the root complex.
+
+use super::iommu::is_translated;
+use super::ports::{Redirecting, ports};
+use super::{Ctx, is_grace};
+use crate::check::{Judgement, passthrough, unknown_if, words};
+use crate::model::{Bdf, Fact, Severity, Why};
+
+/// Each port that redirects; one judgement for all that do not.
+pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    if ctx.facts.platform.is_guest() {
+        return vec![Judgement::skip(
+            "machine",
+            "In a guest the host's ports decide: see pcie.acs-vm.",
+        )];
+    }
+    let found = ports(ctx);
+    if found.pairs == 0 {
+        return vec![Judgement::skip(
+            "machine",
+            "There is no pair of devices whose traffic passes a port.",
+        )];
+    }
+    if is_grace(ctx) {
+        return vec![grace(ctx, found.clean.iter().chain(found.redirecting.keys()))];
+    }
+    let mut judgements: Vec<Judgement> = Vec::new();
+    judgements.extend(found.redirecting.iter().map(|(port, what)| redirects(ctx, *port, what)));
+    for why in [Why::Denied, Why::NotCovered, Why::Broken, Why::TimedOut] {
+        let these = found.unknown.iter().filter(|(_, of)| **of == why);
+        let names: Vec<String> = these.map(|(port, _)| port.to_string()).collect();
+        if !names.is_empty() {
+            let source = format!(
+                "/sys/bus/pci/devices/*/config beyond 64 bytes, of {}",
+                words::list(&names)
+            );
+            judgements.push(Judgement::unknown(words::list(&names), why, &source));
+        }
+    }
+    if !found.lost.is_empty() {
+        let source = "the place in the PCI tree of a device";
+        judgements.push(Judgement::unknown(words::list(&found.lost), Why::NotCovered, source));
+    }
+    let clean = found.clean.len();
+    match clean {
+        0 if judgements.is_empty() => judgements.push(Judgement::skip("machine", "No port is on the way of any pair.")),
+        0 => {}
+        _ => {
+            let subject = words::list(&found.clean);
+            let count = if clean == 1 {
+                "1 port".to_owned()
+            } else {
+                format!("{clean} ports")
+            };
+            let message = format!("{count} on the ways between GPUs and NICs redirect nothing.");
+            let mut judgement = Judgement::pass(subject, message);
+            for port in &found.clean {
+                judgement = judgement.evidence(register(ctx, *port), control(ctx, *port));
+            }
+            judgements.push(judgement);
+        }
+    }
+    judgements
+}
+
+fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting) -> Judgement {
+    let role = ctx
+        .forest
+        .device(port)
+        .map_or("port", |device| ctx.forest.role(device).phrase());
+    let (bits, pairs) = (what.bits.join(", "), some(&what.pairs));
+    let effect = match what.weight {
+        Severity::Error => {
+            "it goes up to the root complex and back instead of straight through the switch: slow, or lost in the IOMMU"
+        }
+        _ => "the root complex sends it through the IOMMU, which works where that does not translate, and is slower",
+    };
+    let mut message = format!("The {role} {port} redirects ({bits}) the traffic of {pairs}: {effect}.");
+    let translated = what.ends.iter().any(|end| is_translated(ctx, *end));
+    if translated {
+        message.push_str(
+            " The IOMMU translates these devices' addresses, so clearing the bits alone gains nothing: see pcie.iommu.",
+        );
+    }
+    let held = held_below(ctx, port);
+    let judgement = match held.is_empty() {
+        true => {
+            let value = what.cleared;
+            Judgement::broken(port.to_string(), message)
+                .fix("acs", format!("setpci -s {port} ECAP_ACS+0x6.w={value:04x}"))
+        }
+        false => {
+            let held = words::list(held);
+            message.push_str(&format!(
+                " {held} below it belongs to a virtual machine, which these bits keep apart: do not clear them."
+            ));
+            Judgement::broken(port.to_string(), message)
+                .advice("leave the bits set; for virtual machines DirectTrans with ATS is the way: see pcie.acs-vm")
+        }
+    };
+    let judgement = judgement.weighing(what.weight);
+    judgement.evidence(
+        format!("{port} config {:#05x}, ACS control", what.register),
+        control(ctx, port),
+    )
+}
+
+/// The first pairs, and how many more there are: sixteen devices make a hundred.
+fn some(pairs: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let shown = pairs
+        .iter()
+        .take(SHOWN)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join("; ");
+    match pairs.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
+    }
+}
+
+/// Devices below a port that are handed to virtual machines.
+fn held_below(ctx: &Ctx<'_>, port: Bdf) -> Vec<String> {
+    passthrough::handed(ctx.facts)
+        .filter(|device| device.place.known().is_some_and(|place| place.bridges.contains(&port)))
+        .map(|device| device.bdf.to_string())
+        .collect()
+}
+
+/// NVIDIA's own CPUs: the kernel's defaults are right there, and clearing them is unsafe. The masks are those of
+/// rdma-core's rdma_topo, bits DT EC UF CR RR TB SV from the left, x for either.
+fn grace<'a>(ctx: &Ctx<'_>, ports: impl Iterator<Item = &'a Bdf>) -> Judgement {
+    let mut judgement = Judgement::info(
+        "machine",
+        "On Grace and Vera the ports keep the bits that the kernel sets (xx111x1, root ports of Vera xx101x1): GPU \
+         memory is reached over NVLink-C2C, and clearing them is unsafe. Only ConnectX Data Direct wants others \
+         (its port xx110x1, the GPU's xx101x1, the root port xx111x0).",
+    );
+    for port in ports {
+        judgement = judgement.evidence(register(ctx, *port), control(ctx, *port));
+    }
+    judgement
+}
+
+fn register(ctx: &Ctx<'_>, port: Bdf) -> String {
+    let acs = ctx.facts.device(port).and_then(|device| device.config.acs.present());
+    match acs {
+        Some(acs) => format!("{port} config {:#05x}, ACS control", acs.control_offset()),
+        None => format!("{port} config, extended capabilities"),
+    }
+}
+
+fn control(ctx: &Ctx<'_>, port: Bdf) -> String {
+    match ctx.facts.device(port).map(|device| &device.config.acs) {
+        Some(Fact::Known(Some(acs))) => format!("{:#06x} ({})", acs.control.0, acs.control),
+        Some(Fact::Known(None)) => "no access control services".to_owned(),
+        Some(Fact::Unknown(why)) => why.phrase().to_owned(),
+        None => "not read".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

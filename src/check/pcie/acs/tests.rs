@@ -1,0 +1,235 @@
+//! Ports by hand: what redirects whom, how much it weighs, and what may be said about it.
+
+use crate::check::testing::{
+    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, bdf, bind, findings, gpu, machine, only, root_port, set_acs,
+    set_device_id,
+};
+use crate::model::{Fact, Facts, NvLink, NvmlOutcome, Outcome, Place, RootBus, Why};
+
+const SECOND: &str = "0000:05:00.0";
+const SECOND_PORT: &str = "0000:00:05.0";
+
+/// A second GPU below a root port of its own, with this many NVLinks to the first, or none known.
+fn two_gpus(links: Fact<usize>) -> Facts {
+    let mut facts = machine();
+    facts.add(root_port(SECOND_PORT));
+    facts.add(gpu(SECOND));
+    set_acs(&mut facts, SECOND_PORT, 0);
+    let Fact::Known(NvmlOutcome::Read(nvml)) = &mut facts.nvml else {
+        panic!("no NVML");
+    };
+    let mut second = nvml.gpus[0].clone();
+    (second.index, second.bdf) = (1, bdf(SECOND));
+    let link = |to: &str| NvLink {
+        index: 0,
+        remote: Fact::Known("gpu".to_owned()),
+        remote_bdf: Fact::Known(bdf(to)),
+    };
+    nvml.gpus[0].active_links = links.clone().map(|count| vec![link(SECOND); count]);
+    second.active_links = links.map(|count| vec![link(GPU); count]);
+    nvml.gpus.push(second);
+    facts
+}
+
+#[test]
+fn source_validation_and_upstream_forwarding_are_no_fault() {
+    let found = only("pcie.acs", &machine());
+    assert_eq!(found.outcome, Outcome::Pass);
+    assert_eq!(
+        found.message,
+        "2 ports on the ways between GPUs and NICs redirect nothing."
+    );
+    assert_eq!(found.subject, format!("{GPU_PORT}, {NIC_PORT}"));
+    let bits = "SrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+ EgressCtrl- DirectTrans-";
+    assert_eq!(found.evidence[0].value, format!("0x0011 ({bits})"));
+}
+
+#[test]
+fn a_switch_port_that_redirects_fails_and_names_the_register() {
+    let mut facts = machine();
+    set_acs(&mut facts, GPU_PORT, 0x1d);
+    // The root port is above the meeting of the two: its bits are none of their business.
+    set_acs(&mut facts, ROOT_PORT, 0x1d);
+    let found = findings("pcie.acs", &facts, &["rdma"]);
+    let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
+    assert_eq!(outcomes, [(GPU_PORT, Outcome::Fail), (NIC_PORT, Outcome::Pass)]);
+    assert!(found[0].message.starts_with(
+        "The downstream port 0000:02:00.0 redirects (CmpltRedir, ReqRedir) the traffic of GPU0 and NIC0 (PIX): "
+    ));
+    let fix = found[0].fix.as_ref().expect("a fix");
+    assert_eq!(
+        (fix.id.as_str(), fix.command.as_str()),
+        ("acs", "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0011")
+    );
+    assert_eq!(found[0].evidence[0].source, "0000:02:00.0 config 0x14e, ACS control");
+    assert!(!found[0].message.contains("IOMMU translates"));
+}
+
+#[test]
+fn at_the_root_complex_root_ports_alone_count_and_warn() {
+    let mut facts = machine();
+    // The NIC below another root port: PHB.
+    facts.add(root_port("0000:00:02.0"));
+    facts.device_mut(NIC).place = Fact::Known(Place {
+        root: RootBus { domain: 0, bus: 0 },
+        bridges: vec![bdf("0000:00:02.0")],
+    });
+    for port in [ROOT_PORT, GPU_PORT] {
+        set_acs(&mut facts, port, 0x1d);
+    }
+    let found = findings("pcie.acs", &facts, &[]);
+    let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
+    assert_eq!(outcomes, [(ROOT_PORT, Outcome::Warn), ("0000:00:02.0", Outcome::Pass)]);
+    assert!(found[0].message.contains("GPU0 and NIC0 (PHB)"));
+}
+
+#[test]
+fn gpus_joined_by_nvlink_are_not_judged_and_doubt_is_said() {
+    for (links, outcome, word) in [
+        (Fact::Known(4), None, ""),
+        (Fact::Known(0), Some(Outcome::Warn), "GPU0 and GPU1 (PHB)"),
+        (
+            Fact::Unknown(Why::NotCovered),
+            Some(Outcome::Warn),
+            "GPU0 and GPU1 (PHB, if no NVLink joins them)",
+        ),
+    ] {
+        let mut facts = two_gpus(links);
+        facts.rdma = Fact::Known(Vec::new());
+        set_acs(&mut facts, SECOND_PORT, 0x1d);
+        let found = findings("pcie.acs", &facts, &[]);
+        let port = found.iter().find(|f| f.subject == SECOND_PORT);
+        assert_eq!(port.map(|f| f.outcome), outcome);
+        assert!(port.is_none_or(|f| f.message.contains(word)), "{port:?}");
+    }
+}
+
+#[test]
+fn pairs_through_one_port_share_a_finding() {
+    let mut facts = two_gpus(Fact::Known(0));
+    // Both GPUs below the switch; the NIC is next to the first.
+    facts.device_mut(SECOND).place = Fact::Known(Place {
+        root: RootBus { domain: 0, bus: 0 },
+        bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"].map(bdf).to_vec(),
+    });
+    let mut port = facts.device_mut(GPU_PORT).clone();
+    port.bdf = bdf("0000:02:02.0");
+    facts.add(port);
+    set_acs(&mut facts, GPU_PORT, 0x1d);
+    let found = findings("pcie.acs", &facts, &[]);
+    assert!(
+        found[0].message.contains("GPU0 and NIC0 (PIX); GPU0 and GPU1 (PIX)"),
+        "{}",
+        found[0].message
+    );
+    assert_eq!(found.len(), 2);
+}
+
+#[test]
+fn a_translating_iommu_makes_clearing_useless() {
+    let mut facts = machine();
+    set_acs(&mut facts, NIC_PORT, 0x0c);
+    facts.attributes_mut(NIC).iommu_group = Fact::Known(Some(7));
+    facts.kernel.iommu_groups.insert(7, Fact::Known("DMA-FQ".to_owned()));
+    let found = findings("pcie.acs", &facts, &[]);
+    assert!(found[0].message.contains("clearing the bits alone gains nothing"));
+    facts.kernel.iommu_groups.insert(7, Fact::Known("identity".to_owned()));
+    assert!(!findings("pcie.acs", &facts, &[])[0].message.contains("gains nothing"));
+}
+
+#[test]
+fn what_a_virtual_machine_has_is_not_to_be_opened() {
+    let mut facts = machine();
+    set_acs(&mut facts, GPU_PORT, 0x1d);
+    let mut handed = gpu("0000:03:00.1");
+    handed.place = facts.device_mut(GPU).place.clone();
+    facts.add(handed);
+    facts.driver.gpus = Fact::Known(Default::default());
+    bind(&mut facts, "0000:03:00.1", Some("vfio-pci"));
+    let found = findings("pcie.acs", &facts, &[]);
+    let port = found.iter().find(|f| f.subject == GPU_PORT).expect("the port");
+    assert!(
+        port.message
+            .contains("0000:03:00.1 below it belongs to a virtual machine")
+    );
+    assert_eq!(port.fix.as_ref().map(|fix| fix.id.as_str()), Some("advice"));
+    assert!(!port.fix.as_ref().expect("advice").command.contains("setpci"));
+}
+
+#[test]
+fn grace_is_never_told_to_clear() {
+    let mut facts = machine();
+    set_device_id(&mut facts, GPU, 0x2941);
+    set_acs(&mut facts, GPU_PORT, 0x1d);
+    let found = only("pcie.acs", &facts);
+    assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
+    assert!(found.message.contains("xx111x1"));
+    // Vera by its root ports: an Arm machine with NVIDIA's bridges.
+    let mut facts = machine();
+    set_acs(&mut facts, GPU_PORT, 0x1d);
+    facts.platform.architecture = Fact::Known("aarch64".to_owned());
+    assert_eq!(findings("pcie.acs", &facts, &[])[0].outcome, Outcome::Fail);
+    let port = facts.device_mut(ROOT_PORT);
+    port.ids = port.ids.clone().map(|ids| crate::model::Ids { vendor: 0x10de, ..ids });
+    assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Info);
+}
+
+#[test]
+fn guests_and_the_unread_are_no_pass() {
+    let mut facts = machine();
+    for port in [GPU_PORT, NIC_PORT] {
+        facts.device_mut(port).config.acs = Fact::Unknown(Why::Denied);
+    }
+    let found = only("pcie.acs", &facts);
+    assert_eq!(found.outcome, Outcome::Unknown);
+    assert_eq!(found.needs.as_deref(), Some("root"));
+    assert_eq!(found.subject, format!("{GPU_PORT}, {NIC_PORT}"));
+    facts.platform.hypervisor_flag = Fact::Known(true);
+    assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
+    assert_eq!(only("pcie.acs", &Facts::default()).outcome, Outcome::Unknown);
+    let mut facts = machine();
+    facts.rdma = Fact::Known(Vec::new());
+    assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
+}
+
+#[test]
+fn ports_without_the_capability_redirect_nothing() {
+    let mut facts = machine();
+    facts.device_mut(GPU_PORT).config.acs = Fact::Known(None);
+    let found = only("pcie.acs", &facts);
+    assert_eq!(found.outcome, Outcome::Pass);
+    assert_eq!(found.evidence[0].value, "no access control services");
+}
+
+#[test]
+fn a_pair_without_a_place_is_unknown() {
+    let mut facts = two_gpus(Fact::Known(0));
+    facts.device_mut(SECOND).place = Fact::Unknown(Why::Broken);
+    let found = findings("pcie.acs", &facts, &[]);
+    let lost = found
+        .iter()
+        .find(|f| f.outcome == Outcome::Unknown)
+        .expect("an unknown");
+    assert_eq!(lost.subject, "GPU0 and GPU1 (?)");
+}
+
+#[test]
+fn many_pairs_are_counted_not_listed() {
+    let mut facts = machine();
+    facts.rdma = Fact::Known(Vec::new());
+    facts.nvml = Fact::Unknown(Why::NotCovered);
+    for bus in 5..10 {
+        facts.add(root_port(&format!("0000:00:{bus:02x}.0")));
+        facts.add(gpu(&format!("0000:{bus:02x}:00.0")));
+    }
+    set_acs(&mut facts, ROOT_PORT, 0x0c);
+    let found = findings("pcie.acs", &facts, &[]);
+    // Five pairs of GPU0 pass its root port.
+    assert!(
+        found[0]
+            .message
+            .contains("GPU0 and GPU4 (PHB, if no NVLink joins them); and 1 more:"),
+        "{}",
+        found[0].message
+    );
+}

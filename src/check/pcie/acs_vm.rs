@@ -1,0 +1,63 @@
+//! pcie.acs-vm: access control where virtual machines are in play.
+
+use crate::check::{Ctx, Judgement, passthrough, unknown_if};
+
+const WAY: &str = "on the host: switch DirectTrans on in the ports of the path, and ATS in the NIC (mlxconfig \
+                   ATS_ENABLED=1); leave ReqRedir and CmpltRedir set, they keep the guests apart";
+
+/// In a guest the host decides; on a host, devices that guests have keep their bits.
+pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if ctx.facts.platform.is_guest() {
+        let message = "The host's ports decide whether GPU and NIC reach each other straight; a guest neither sees nor \
+                       sets them.";
+        let (_, fact) = ctx.facts.platform.kind();
+        return vec![
+            Judgement::info("machine", message)
+                .evidence("platform", fact)
+                .advice(WAY),
+        ];
+    }
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    let handed = passthrough::handed(ctx.facts).map(|device| {
+        let bdf = device.bdf;
+        let driver = passthrough::holder(device).unwrap_or_default();
+        let message = format!("{bdf} is bound to {driver}, for a virtual machine: the ports above it keep their bits.");
+        Judgement::info(bdf.to_string(), message)
+            .evidence(format!("/sys/bus/pci/devices/{bdf}/driver"), driver)
+            .advice(WAY)
+    });
+    let judgements: Vec<Judgement> = handed.collect();
+    match judgements.is_empty() {
+        true => vec![Judgement::skip("machine", "No virtual machine is in play.")],
+        false => judgements,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::testing::{Edit, GPU, bind, gpu, machine, only};
+    use crate::model::{Fact, Facts, Outcome};
+
+    #[test]
+    fn speaks_where_virtual_machines_are() {
+        let mut facts = machine();
+        assert_eq!(only("pcie.acs-vm", &facts).outcome, Outcome::Skip);
+        facts.add(gpu("0000:05:00.0"));
+        for driver in ["vfio-pci", "nvgrace-gpu-vfio-pci", "mlx5_vfio_pci", "pci-stub"] {
+            bind(&mut facts, "0000:05:00.0", Some(driver));
+            let found = only("pcie.acs-vm", &facts);
+            assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Info, "0000:05:00.0"));
+            assert!(found.message.contains(driver));
+        }
+        bind(&mut facts, "0000:05:00.0", Some("nvidia"));
+        bind(&mut facts, GPU, None);
+        assert_eq!(only("pcie.acs-vm", &facts).outcome, Outcome::Skip);
+        facts.platform.hypervisor_flag = Fact::Known(true);
+        let found = only("pcie.acs-vm", &facts);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert!(found.fix.expect("advice").command.contains("ATS_ENABLED=1"));
+        assert_eq!(only("pcie.acs-vm", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,186 @@
+//! pcie.iommu: the IOMMU leaves the addresses of these GPUs and NICs as they are.
+
+use super::{Ctx, endpoints, is_grace};
+use crate::check::{Judgement, unknown_if, words};
+use crate::model::{Bdf, Fact, Kind, Row, Severity, Why};
+
+/// What the IOMMU does to a device's addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Domain {
+    /// There is none, or the device is not behind one.
+    Off,
+    /// Group N passes addresses through, or holds them for somebody else: its type.
+    Plain(u32, String),
+    /// Group N translates: its type.
+    Translating(u32, String),
+}
+
+/// Each device whose addresses are translated; one judgement for all whose are not.
+pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    let mut judgements = Vec::new();
+    let (mut plain, mut unknown) = (Vec::new(), Vec::new());
+    for (row, bdf) in endpoints(ctx) {
+        match domain(ctx, bdf) {
+            Fact::Known(Domain::Translating(group, kind)) => judgements.push(translated(ctx, row, bdf, group, &kind)),
+            Fact::Known(of) => plain.push((row, bdf, of)),
+            Fact::Unknown(why) => unknown.push((row, why)),
+        }
+    }
+    if !plain.is_empty() {
+        judgements.push(untranslated(ctx, &plain));
+    }
+    if let Some((_, why)) = unknown.first() {
+        let names = words::list(unknown.iter().map(|(row, _)| words::row(row)));
+        judgements.push(Judgement::unknown(names, *why, "/sys/kernel/iommu_groups/*/type"));
+    }
+    match judgements.is_empty() {
+        true => vec![Judgement::skip("machine", "There is no GPU and no NIC.")],
+        false => judgements,
+    }
+}
+
+/// Whether it is known that a device's addresses are translated.
+pub fn is_translated(ctx: &Ctx<'_>, bdf: Bdf) -> bool {
+    matches!(domain(ctx, bdf), Fact::Known(Domain::Translating(..)))
+}
+
+/// From the group of this device. The type is that of the default domain, not of one that vfio attached.
+fn domain(ctx: &Ctx<'_>, bdf: Bdf) -> Fact<Domain> {
+    let attributes = ctx.facts.device(bdf).and_then(|device| device.attributes.as_ref());
+    let group = match attributes.map(|attributes| &attributes.iommu_group) {
+        Some(Fact::Known(Some(group))) => *group,
+        Some(Fact::Known(None)) => return Fact::Known(Domain::Off),
+        Some(Fact::Unknown(why)) => return Fact::Unknown(*why),
+        None => return Fact::Unknown(Why::NotCovered),
+    };
+    match ctx.facts.kernel.iommu_groups.get(&group) {
+        // DMA, and since 5.15 DMA-FQ, whose flushes are lazy.
+        Some(Fact::Known(kind)) if kind.starts_with("DMA") => Fact::Known(Domain::Translating(group, kind.clone())),
+        Some(Fact::Known(kind)) => Fact::Known(Domain::Plain(group, kind.clone())),
+        Some(Fact::Unknown(why)) => Fact::Unknown(*why),
+        None => Fact::Unknown(Why::NotCovered),
+    }
+}
+
+fn untranslated(ctx: &Ctx<'_>, plain: &[(&Row, Bdf, Domain)]) -> Judgement {
+    let off = plain.iter().all(|(_, _, of)| *of == Domain::Off);
+    let none = ctx.facts.kernel.iommus.known().is_some_and(Vec::is_empty);
+    let message = match (off, none) {
+        (true, true) if ctx.facts.platform.is_guest() => {
+            "This guest has no IOMMU: addresses go as they are here. The host's own is not seen."
+        }
+        (true, true) => "The IOMMU is off: addresses go as they are.",
+        (true, false) => "These devices are in no IOMMU group: their addresses go as they are.",
+        (false, _) => "The IOMMU does not translate these devices' addresses.",
+    };
+    let mut judgement = Judgement::pass(words::list(plain.iter().map(|(row, ..)| words::row(row))), message);
+    for (_, bdf, of) in plain {
+        judgement = match of {
+            Domain::Off => judgement.evidence(format!("/sys/bus/pci/devices/{bdf}/iommu_group"), "no such link"),
+            Domain::Plain(group, kind) | Domain::Translating(group, kind) => {
+                judgement.evidence(format!("/sys/kernel/iommu_groups/{group}/type ({bdf})"), kind)
+            }
+        };
+    }
+    judgement
+}
+
+fn translated(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgement {
+    let params = ctx.facts.driver.params.present();
+    let remap = params
+        .and_then(|params| params.get("DmaRemapPeerMmio"))
+        .map(String::as_str);
+    let arm = ctx
+        .facts
+        .platform
+        .architecture
+        .known()
+        .is_some_and(|name| name == "aarch64");
+    let peers = needs_peers(ctx, row);
+    let subject = words::row(row);
+    let judgement = if remap == Some("0") {
+        Judgement::broken(
+            subject,
+            "The IOMMU translates this device's addresses, and DmaRemapPeerMmio=0 keeps the driver from mapping peers \
+             through it: GPUDirect RDMA does not work.",
+        )
+        .weighing(Severity::Error)
+    } else if is_grace(ctx) {
+        let message = "The SMMU translates this device's addresses, which is normal on Grace.";
+        Judgement::info(subject, message)
+    } else if let Some(doubt) = peers {
+        let message = format!(
+            "The IOMMU translates this GPU's addresses: CUDA's peer to peer over PCI Express is not supported that way \
+             on bare metal, and may lose data in silence{doubt}."
+        );
+        Judgement::broken(subject, message).weighing(Severity::Error)
+    } else if arm {
+        let message = "The SMMU translates this device's addresses: GPUDirect RDMA works, each transfer is translated.";
+        Judgement::info(subject, message)
+    } else {
+        let message = "The IOMMU translates this device's addresses: GPUDirect RDMA works, and is slow.";
+        Judgement::broken(subject, message).weighing(Severity::Warn)
+    };
+    let judgement = judgement.evidence(format!("/sys/kernel/iommu_groups/{group}/type"), kind);
+    let judgement = judgement
+        .evidence(format!("/sys/bus/pci/devices/{bdf}/iommu_group"), group.to_string())
+        .evidence(
+            "/proc/driver/nvidia/params: DmaRemapPeerMmio",
+            remap.unwrap_or("not known"),
+        );
+    let judgement = match ctx.facts.kernel.command_line.known() {
+        Some(line) => judgement.evidence("/proc/cmdline", of_iommu(line)),
+        None => judgement,
+    };
+    mend(ctx, judgement, arm)
+}
+
+fn mend(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {
+    let guest = ctx.facts.platform.is_guest();
+    match (guest, arm, ctx.facts.platform.architecture.known()) {
+        _ if is_grace(ctx) => judgement,
+        (true, ..) => judgement.advice("this is the guest's own IOMMU: start the guest without one, or iommu=pt in it"),
+        (_, true, _) => judgement.fix("iommu", "add iommu.passthrough=1 to the kernel command line and reboot"),
+        (_, _, Some(_)) => judgement.fix("iommu", "add iommu=pt to the kernel command line and reboot"),
+        (_, _, None) => judgement.fix(
+            "iommu",
+            "add iommu=pt (x86) or iommu.passthrough=1 (aarch64) to the kernel command line and reboot",
+        ),
+    }
+}
+
+/// Under the profile p2p, on bare metal: a GPU with a peer that NVLink does not join, and the doubt about that.
+fn needs_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
+    if row.kind != Kind::Gpu || !ctx.expectations.names("p2p") || ctx.facts.platform.is_guest() {
+        return None;
+    }
+    let rows = &ctx.topology.rows;
+    let me = rows.iter().position(|other| other == row)?;
+    let peers = ctx.topology.rows_of(Kind::Gpu).filter(|(at, _)| *at != me);
+    let links: Vec<_> = peers
+        .filter_map(|(at, _)| Some(&ctx.topology.pair(me, at)?.nvlinks))
+        .collect();
+    match links.iter().any(|links| **links == Fact::Known(0)) {
+        true => Some(""),
+        false if links.iter().any(|links| links.known().is_none()) => Some(", unless NVLink joins it to its peers"),
+        false => None,
+    }
+}
+
+/// The words of a command line that speak of IOMMUs.
+fn of_iommu(line: &str) -> String {
+    let words: Vec<&str> = line
+        .split_ascii_whitespace()
+        .filter(|word| word.contains("iommu"))
+        .collect();
+    match words.is_empty() {
+        true => "no word of an IOMMU".to_owned(),
+        false => words.join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests;

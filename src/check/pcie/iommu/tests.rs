@@ -1,0 +1,126 @@
+//! Groups by hand: whose addresses are translated, and whom that hurts.
+
+use crate::check::testing::{Edit, GPU, NIC, findings, gpu, machine, only, root_port, set_device_id};
+use crate::model::{Fact, Facts, Finding, Outcome, Why};
+
+/// The GPU in a group of this type, the NIC in an identity group.
+fn with(kind: &str) -> Facts {
+    let mut facts = machine();
+    facts.attributes_mut(GPU).iommu_group = Fact::Known(Some(3));
+    facts.attributes_mut(NIC).iommu_group = Fact::Known(Some(4));
+    facts.kernel.iommu_groups = [
+        (3, Fact::Known(kind.to_owned())),
+        (4, Fact::Known("identity".to_owned())),
+    ]
+    .into();
+    facts.kernel.iommus = Fact::Known(vec!["dmar0".to_owned()]);
+    facts.kernel.command_line = Fact::Known("ro intel_iommu=on quiet".to_owned());
+    facts
+}
+
+fn first(facts: &Facts, profile: &str) -> Finding {
+    findings("pcie.iommu", facts, &[profile]).remove(0)
+}
+
+#[test]
+fn off_and_identity_pass() {
+    assert_eq!(
+        only("pcie.iommu", &machine()).message,
+        "The IOMMU is off: addresses go as they are."
+    );
+    let found = only("pcie.iommu", &with("identity"));
+    assert_eq!(
+        (found.outcome, found.subject.as_str()),
+        (Outcome::Pass, "GPU0 (0000:03:00.0), NIC0 (0000:04:00.0)")
+    );
+    assert_eq!(found.evidence[0].value, "identity");
+    let mut facts = machine();
+    facts.platform.hypervisor_flag = Fact::Known(true);
+    assert!(
+        only("pcie.iommu", &facts)
+            .message
+            .contains("The host's own is not seen")
+    );
+    let mut facts = machine();
+    facts.kernel.iommus = Fact::Known(vec!["dmar0".to_owned()]);
+    assert!(only("pcie.iommu", &facts).message.contains("in no IOMMU group"));
+}
+
+#[test]
+fn translating_warns_for_rdma_and_names_the_parameter() {
+    for kind in ["DMA", "DMA-FQ"] {
+        let facts = with(kind);
+        let found = findings("pcie.iommu", &facts, &["rdma"]);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Warn, Outcome::Pass));
+        assert_eq!(found[0].subject, "GPU0 (0000:03:00.0)");
+        let fix = found[0].fix.as_ref().expect("a fix");
+        assert_eq!((fix.id.as_str(), fix.command.contains("iommu=pt")), ("iommu", true));
+        assert!(
+            found[0]
+                .evidence
+                .iter()
+                .any(|e| e.source == "/proc/cmdline" && e.value == "intel_iommu=on")
+        );
+    }
+}
+
+#[test]
+fn without_remapping_it_fails() {
+    let mut facts = with("DMA");
+    facts.param("DmaRemapPeerMmio", "0");
+    assert_eq!(first(&facts, "rdma").outcome, Outcome::Fail);
+}
+
+#[test]
+fn peers_without_nvlink_fail_under_p2p_on_bare_metal() {
+    let mut facts = with("DMA");
+    assert_eq!(first(&facts, "p2p").outcome, Outcome::Warn, "one GPU has no peer");
+    facts.add(root_port("0000:00:05.0"));
+    facts.add(gpu("0000:05:00.0"));
+    // NVML does not speak of the second: no NVLink joins them.
+    let found = first(&facts, "p2p");
+    assert_eq!(found.outcome, Outcome::Fail);
+    assert!(found.message.ends_with("may lose data in silence."));
+    assert_eq!(first(&facts, "rdma").outcome, Outcome::Warn);
+    facts.nvml = Fact::Unknown(Why::NotCovered);
+    assert!(first(&facts, "p2p").message.contains("unless NVLink joins it"));
+    facts.platform.hypervisor_flag = Fact::Known(true);
+    assert_eq!(first(&facts, "p2p").outcome, Outcome::Warn);
+}
+
+#[test]
+fn an_smmu_is_normal_on_arm() {
+    let mut facts = with("DMA");
+    facts.platform.architecture = Fact::Known("aarch64".to_owned());
+    let found = first(&facts, "rdma");
+    assert_eq!(found.outcome, Outcome::Info);
+    assert!(found.fix.expect("a fix").command.contains("iommu.passthrough=1"));
+    set_device_id(&mut facts, GPU, 0x2342);
+    let found = first(&facts, "rdma");
+    assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
+    assert!(found.message.contains("normal on Grace"));
+}
+
+#[test]
+fn an_unknown_architecture_gets_both_parameters() {
+    let mut facts = with("DMA");
+    facts.platform.architecture = Fact::Unknown(Why::NotCovered);
+    let command = first(&facts, "rdma").fix.expect("a fix").command;
+    assert!(command.contains("iommu=pt") && command.contains("iommu.passthrough=1"));
+}
+
+#[test]
+fn unread_groups_are_unknown() {
+    let mut facts = with("identity");
+    facts.kernel.iommu_groups.insert(3, Fact::Unknown(Why::Denied));
+    let found = findings("pcie.iommu", &facts, &[]);
+    assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Pass, Outcome::Unknown));
+    assert_eq!(
+        (found[0].subject.as_str(), found[1].subject.as_str()),
+        ("NIC0 (0000:04:00.0)", "GPU0 (0000:03:00.0)")
+    );
+    facts.attributes_mut(NIC).iommu_group = Fact::Unknown(Why::NotCovered);
+    assert_eq!(only("pcie.iommu", &facts).outcome, Outcome::Unknown);
+    assert_eq!(only("pcie.iommu", &Facts::default()).outcome, Outcome::Unknown);
+}

@@ -1,0 +1,262 @@
+//! pcie.link: every link between a GPU or a NIC and the root runs as wide and as fast as both of its ends can.
+
+use std::collections::BTreeMap;
+
+use super::{Ctx, endpoints};
+use crate::check::{Judgement, unknown_if, words};
+use crate::model::{Bdf, Fact, Kind, LinkState, PciDevice, Why};
+
+/// One link, named by the port above it.
+struct Hop<'a> {
+    below: &'a PciDevice,
+    link: LinkState,
+    /// A NIC's traffic goes over it: NICs do not let their links sleep, GPUs do.
+    nic: bool,
+    /// It ends at a GPU that is in its highest performance state.
+    awake: bool,
+}
+
+/// Each link that falls short; one judgement for all that do not.
+pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    let (hops, unknown) = hops(ctx);
+    let mut judgements = Vec::new();
+    let mut good = Vec::new();
+    for (above, hop) in &hops {
+        match short(ctx, *above, hop) {
+            Some(judgement) => judgements.push(evident(judgement, *above, hop)),
+            None => good.push((*above, hop)),
+        }
+    }
+    if !good.is_empty() {
+        let count = if good.len() == 1 {
+            "1 link".to_owned()
+        } else {
+            format!("{} links", good.len())
+        };
+        let subject = words::list(good.iter().map(|(_, hop)| hop.below.bdf));
+        let pass = Judgement::pass(subject, format!("{count} above GPUs and NICs at full width and speed."));
+        judgements.push(good.iter().fold(pass, |pass, (above, hop)| evident(pass, *above, hop)));
+    }
+    if let Some((_, why)) = unknown.first() {
+        let names = words::list(unknown.iter().map(|(bdf, _)| bdf));
+        let source = format!("links above {names}: Link Status, current_link_width");
+        judgements.push(Judgement::unknown(names, *why, &source));
+    }
+    match judgements.is_empty() {
+        true => vec![Judgement::skip("machine", "No GPU and no NIC has a link above it.")],
+        false => judgements,
+    }
+}
+
+type Unknowns = Vec<(Bdf, Why)>;
+
+/// Every link once, by the port above it: functions of one card share theirs.
+fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
+    let mut hops: BTreeMap<Bdf, Hop<'a>> = BTreeMap::new();
+    let mut unknown: Unknowns = Vec::new();
+    for (row, bdf) in endpoints(ctx) {
+        let Some(device) = ctx.forest.device(bdf) else {
+            continue;
+        };
+        if let Fact::Unknown(why) = device.place {
+            unknown.push((bdf, why));
+        }
+        let chain = std::iter::successors(Some(device), |device| ctx.forest.parent(device));
+        for below in chain {
+            let Some(above) = ctx.forest.parent(below) else {
+                break;
+            };
+            match ctx.forest.link_above(below) {
+                Fact::Known(Some(link)) => {
+                    let hop = hops.entry(above.bdf).or_insert(Hop {
+                        below,
+                        link,
+                        nic: false,
+                        awake: false,
+                    });
+                    hop.nic |= row.kind == Kind::Nic;
+                    hop.awake |= below.bdf == bdf && row.kind == Kind::Gpu && is_awake(ctx, bdf);
+                }
+                Fact::Known(None) => {}
+                Fact::Unknown(why) if unknown.iter().all(|(of, _)| *of != below.bdf) => unknown.push((below.bdf, why)),
+                Fact::Unknown(_) => {}
+            }
+        }
+    }
+    (hops, unknown)
+}
+
+fn is_awake(ctx: &Ctx<'_>, gpu: Bdf) -> bool {
+    let gpu = ctx
+        .facts
+        .nvml()
+        .and_then(|nvml| nvml.gpus.iter().find(|of| of.bdf == gpu));
+    gpu.is_some_and(|gpu| gpu.performance_state == Fact::Known(0))
+}
+
+/// What falls short of a link, if anything does.
+fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
+    let LinkState { current, max } = hop.link;
+    let below = words::device(ctx, hop.below.bdf);
+    let subject = hop.below.bdf.to_string();
+    let known = current.speed.transfers_per_second().is_some();
+    let narrow = current.width < max.width;
+    let slow = known && current.speed < max.speed;
+    let between = format!("The link between {above} and {below}");
+    let (broken, message, advice) = match (narrow, slow) {
+        (false, false) => return None,
+        (true, _) => (
+            true,
+            format!(
+                "{between} runs at x{} where both ends can x{}.",
+                current.width, max.width
+            ),
+            "reseat the card, try another slot or riser, look for a slot shared with another (bifurcation)",
+        ),
+        (false, true) if hop.nic || hop.awake => (
+            true,
+            format!("{between} runs at {} where both ends can {}.", current.speed, max.speed),
+            "set the slot's speed in the firmware to the best it can, reseat the card, look for link errors in dmesg",
+        ),
+        (false, true) => (
+            false,
+            format!(
+                "{between} runs at {} of {}: an idle GPU lets its link sleep, so speed is judged under load only.",
+                current.speed, max.speed
+            ),
+            "run a transfer (gdr probe host) and look again",
+        ),
+    };
+    if ctx.facts.platform.is_guest() {
+        let message = format!("{message} In a guest the link belongs to the host.");
+        return Some(Judgement::info(subject, message));
+    }
+    Some(match broken {
+        true => Judgement::broken(subject, message).advice(advice),
+        false => Judgement::info(subject, message).advice(advice),
+    })
+}
+
+fn evident(judgement: Judgement, above: Bdf, hop: &Hop<'_>) -> Judgement {
+    let bdf = hop.below.bdf;
+    let source = match hop.below.config.express.present() {
+        Some(express) => format!(
+            "{bdf} config {:#05x}, Link Status; both ends' Link Capabilities",
+            express.offset + 18
+        ),
+        None => format!("/sys/bus/pci/devices/{bdf} or {above}: current_link_*, max_link_*"),
+    };
+    let LinkState { current, max } = hop.link;
+    judgement.evidence(source, format!("{current} of {max}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{
+        Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, findings, machine, nvml_gpu, only, set_link,
+    };
+    use crate::model::{Facts, Finding, Outcome};
+
+    const SWITCH: &str = "0000:01:00.0";
+
+    /// The finding on the link above a device, of a machine where that link runs like this.
+    fn with(bdf: &str, current: (u8, u8), change: impl FnOnce(&mut Facts)) -> Finding {
+        let mut facts = machine();
+        set_link(&mut facts, bdf, current, (5, 16));
+        change(&mut facts);
+        let mut found = findings("pcie.link", &facts, &[]);
+        assert_eq!(found.len(), 2, "{found:#?}");
+        assert_eq!(found[1].outcome, Outcome::Pass);
+        found.remove(0)
+    }
+
+    #[test]
+    fn each_link_is_looked_at_once() {
+        let found = only("pcie.link", &machine());
+        assert_eq!(found.message, "3 links above GPUs and NICs at full width and speed.");
+        // By the port above: root port, then the switch's two downstream ports.
+        assert_eq!(found.subject, format!("{SWITCH}, {GPU}, {NIC}"));
+        assert_eq!(found.evidence[0].value, "32GT/s x16 of 32GT/s x16");
+        assert_eq!(
+            found.evidence[0].source,
+            "0000:01:00.0 config 0x072, Link Status; both ends' Link Capabilities"
+        );
+    }
+
+    #[test]
+    fn a_narrow_link_warns_whatever_sleeps() {
+        for bdf in [GPU, NIC, SWITCH] {
+            let found = with(bdf, (5, 8), |_| {});
+            assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Warn, bdf));
+            assert!(
+                found.message.contains("runs at x8 where both ends can x16"),
+                "{}",
+                found.message
+            );
+            assert!(found.fix.is_some());
+        }
+        let found = with(GPU, (1, 8), |_| {});
+        assert!(found.message.contains("x8"));
+    }
+
+    #[test]
+    fn a_slow_link_warns_unless_a_gpu_may_be_asleep() {
+        assert_eq!(with(NIC, (3, 16), |_| {}).outcome, Outcome::Warn);
+        assert_eq!(
+            with(SWITCH, (4, 16), |_| {}).outcome,
+            Outcome::Warn,
+            "the NIC's traffic goes there too"
+        );
+        let found = with(GPU, (1, 16), |_| {});
+        assert_eq!(found.outcome, Outcome::Warn, "performance state 0");
+        let asleep = |facts: &mut Facts| nvml_gpu(facts, |gpu| gpu.performance_state = Fact::Known(8));
+        let found = with(GPU, (1, 16), asleep);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert!(found.message.contains("2.5GT/s of 32GT/s") && found.message.contains("under load only"));
+        let found = with(GPU, (1, 16), |facts| facts.nvml = Fact::Unknown(Why::NotCovered));
+        assert_eq!(found.outcome, Outcome::Info);
+    }
+
+    #[test]
+    fn the_weaker_end_is_the_measure() {
+        let mut facts = machine();
+        for port in [GPU, NIC, GPU_PORT, NIC_PORT] {
+            set_link(&mut facts, port, (4, 8), (5, 16));
+        }
+        for port in [GPU_PORT, NIC_PORT] {
+            set_link(&mut facts, port, (4, 8), (4, 8));
+        }
+        assert_eq!(only("pcie.link", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn a_guests_links_are_the_hosts() {
+        let found = with(NIC, (5, 8), |facts| facts.platform.hypervisor_flag = Fact::Known(true));
+        assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
+        assert!(found.message.contains("belongs to the host"));
+    }
+
+    #[test]
+    fn unread_links_are_unknown() {
+        let mut facts = machine();
+        for port in [GPU, GPU_PORT] {
+            facts.device_mut(port).config.express = Fact::Unknown(Why::Denied);
+        }
+        let found = findings("pcie.link", &facts, &[]);
+        assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Pass, Outcome::Unknown));
+        assert_eq!(
+            (found[1].subject.as_str(), found[1].needs.as_deref()),
+            (GPU, Some("root"))
+        );
+        facts.device_mut(NIC).place = Fact::Unknown(Why::Broken);
+        assert!(findings("pcie.link", &facts, &[])[1].subject.contains(NIC));
+        assert_eq!(only("pcie.link", &Facts::default()).outcome, Outcome::Unknown);
+        facts.devices_mut().retain(|device| device.bdf.to_string() == ROOT_PORT);
+        facts.rdma = Fact::Known(Vec::new());
+        assert_eq!(only("pcie.link", &facts).outcome, Outcome::Skip);
+    }
+}

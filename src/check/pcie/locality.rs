@@ -1,0 +1,117 @@
+//! pcie.locality: each GPU has a NIC near it.
+
+use crate::check::{Ctx, Judgement, rdma, unknown_if, words};
+use crate::model::{Kind, Match, Verdict, Why};
+
+/// Each GPU's best NIC, as the topology pairs them.
+pub fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
+    if let Some(unknown) = unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband")) {
+        return vec![unknown];
+    }
+    if rdma::cards(ctx.facts).next().is_none() {
+        return vec![Judgement::skip("machine", "There is no NIC to be near to.")];
+    }
+    let matches = ctx.topology.matches.iter();
+    let judgements: Vec<Judgement> = matches.filter_map(|found| judge(ctx, found)).collect();
+    match judgements.is_empty() {
+        true => vec![Judgement::skip("machine", "There is no GPU.")],
+        false => judgements,
+    }
+}
+
+fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
+    let row = ctx.topology.rows.get(found.row).filter(|row| row.kind == Kind::Gpu)?;
+    let subject = words::row(row);
+    let guest = ctx.facts.platform.is_guest();
+    let message = match guest {
+        true => format!(
+            "{}. In a guest the PCI tree is the hypervisor's and says nothing of the host's.",
+            found.reason
+        ),
+        false => format!("{}.", found.reason),
+    };
+    let judgement = match found.verdict {
+        Verdict::Good | Verdict::LikelyGood => Judgement::pass(subject, message),
+        Verdict::Bad if guest => Judgement::info(subject, message),
+        Verdict::Bad => Judgement::broken(subject, message),
+        Verdict::Unknown => {
+            let judgement = Judgement::unknown(subject, Why::NotCovered, "/sys/bus/pci/devices: places and NUMA nodes");
+            return Some(Judgement { message, ..judgement });
+        }
+    };
+    let pair = found
+        .pick
+        .and_then(|pick| Some((ctx.topology.rows.get(pick)?, ctx.topology.pair(found.row, pick)?)));
+    let judgement = match pair {
+        Some((nic, pair)) => {
+            let class = pair.pci.known().map_or("unknown", |class| class.letters());
+            let judgement = judgement.evidence("links of /sys/bus/pci/devices", format!("{} {class}", words::row(nic)));
+            judgement.evidence(
+                "numa_node",
+                format!("{}; {}", words::numa(&row.numa), words::numa(&nic.numa)),
+            )
+        }
+        None => judgement,
+    };
+    Some(match &found.advice {
+        Some(advice) if !guest => judgement.advice(advice),
+        _ => judgement,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::testing::{Edit, NIC, bdf, findings, machine, only, root_port};
+    use crate::model::{Fact, Facts, Outcome, Place, RootBus, Why};
+
+    /// The NIC below another root port of this root bus, or of another one.
+    fn moved(bus: u8) -> Facts {
+        let mut facts = machine();
+        facts.device_mut(NIC).place = Fact::Known(Place {
+            root: RootBus { domain: 0, bus },
+            bridges: vec![bdf("0000:00:02.0")],
+        });
+        facts.add(root_port("0000:00:02.0"));
+        facts
+    }
+
+    #[test]
+    fn near_is_good_and_far_names_where_to_go() {
+        let found = only("pcie.locality", &machine());
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert!(found.message.contains("PIX"), "{}", found.message);
+        let found = only("pcie.locality", &moved(0));
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert!(found.message.contains("PHB"), "{}", found.message);
+        let found = only("pcie.locality", &moved(0x80));
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert!(found.fix.expect("advice").command.contains("move mlx5_0"));
+        assert_eq!(found.evidence[0].value, "NIC0 (0000:04:00.0) NODE");
+    }
+
+    #[test]
+    fn a_guests_tree_is_no_fault() {
+        let mut facts = moved(0x80);
+        facts.platform.hypervisor_flag = Fact::Known(true);
+        let found = only("pcie.locality", &facts);
+        assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
+        assert!(found.message.contains("hypervisor's"));
+    }
+
+    #[test]
+    fn without_partners_or_places() {
+        let mut facts = machine();
+        facts.device_mut(NIC).place = Fact::Unknown(Why::Denied);
+        assert_eq!(only("pcie.locality", &facts).outcome, Outcome::Unknown);
+        facts.rdma = Fact::Known(Vec::new());
+        assert_eq!(only("pcie.locality", &facts).outcome, Outcome::Skip);
+        assert_eq!(
+            findings("pcie.locality", &Facts::default(), &[])[0].outcome,
+            Outcome::Unknown
+        );
+        let mut facts = machine();
+        facts.devices_mut().retain(|device| device.bdf == bdf(NIC));
+        assert_eq!(only("pcie.locality", &facts).outcome, Outcome::Skip);
+    }
+}

@@ -1,0 +1,138 @@
+//! Which ports the traffic of GPUs passes, and what each does to it: the ground that pcie.acs judges on.
+//!
+//! The pairs are each GPU with its best NICs, and GPUs with each other where no NVLink joins them. Of a pair that meets
+//! below a switch, the switch's ports on both legs count; of one that meets at the root complex, its root ports alone:
+//! below them everything goes up anyway.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::check::Ctx;
+use crate::model::{Bdf, Fact, Kind, Meeting, Severity, Why};
+use crate::topo::{self, Role};
+
+/// All ports on the ways of the pairs.
+#[derive(Default)]
+pub struct Ports {
+    /// How many pairs were looked at.
+    pub pairs: usize,
+    /// Ports that let every pair through.
+    pub clean: BTreeSet<Bdf>,
+    /// Ports that send a pair's traffic up, or stop it.
+    pub redirecting: BTreeMap<Bdf, Redirecting>,
+    /// Ports whose control register could not be read, and why.
+    pub unknown: BTreeMap<Bdf, Why>,
+    /// Pairs whose way is not known.
+    pub lost: Vec<String>,
+}
+
+/// One port that redirects.
+pub struct Redirecting {
+    /// The bits, by lspci's names.
+    pub bits: Vec<&'static str>,
+    /// The control register without them.
+    pub cleared: u16,
+    /// Where that register is.
+    pub register: u16,
+    /// Error where a pair below a common switch suffers.
+    pub weight: Severity,
+    /// The pairs, in words.
+    pub pairs: Vec<String>,
+    /// The ends of those pairs.
+    pub ends: BTreeSet<Bdf>,
+}
+
+/// Looks at every pair.
+pub fn ports(ctx: &Ctx<'_>) -> Ports {
+    let mut ports = Ports::default();
+    for (a, b) in pairs(ctx) {
+        look(ctx, a, b, &mut ports);
+    }
+    // A port may be clean for one pair and in the way of another.
+    ports.clean.retain(|port| !ports.redirecting.contains_key(port));
+    ports
+}
+
+fn pairs(ctx: &Ctx<'_>) -> Vec<(usize, usize)> {
+    let topology = ctx.topology;
+    let is_gpu = |row: usize| topology.rows.get(row).is_some_and(|row| row.kind == Kind::Gpu);
+    let with_nics = topology.matches.iter().filter(|of| is_gpu(of.row));
+    let mut pairs: Vec<_> = with_nics
+        .flat_map(|of| of.best.iter().map(|nic| (of.row, *nic)))
+        .collect();
+    let gpus: Vec<usize> = topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
+    for (at, a) in gpus.iter().enumerate() {
+        for b in &gpus[at + 1..] {
+            let joined = topology
+                .pair(*a, *b)
+                .is_some_and(|pair| pair.nvlinks.known().is_some_and(|links| *links > 0));
+            if !joined {
+                pairs.push((*a, *b));
+            }
+        }
+    }
+    pairs
+}
+
+fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
+    let name = words(ctx, a, b);
+    ports.pairs += 1;
+    let Ok(path) = topo::between(ctx.facts, ctx.forest, ctx.topology, a, b) else {
+        // Two rows of one function have no way between them to judge.
+        if ctx.topology.rows[a].bdf != ctx.topology.rows[b].bdf {
+            ports.lost.push(name);
+        }
+        return;
+    };
+    let (below_a_switch, weight) = match path.meeting {
+        Meeting::Bridge(_) => (true, Severity::Error),
+        Meeting::HostBridge(_) | Meeting::Interconnect(..) => (false, Severity::Warn),
+    };
+    for redirect in topo::redirects(ctx.forest, &path) {
+        let role = ctx.forest.device(redirect.port).map(|device| ctx.forest.role(device));
+        if !below_a_switch && role != Some(Role::RootPort) {
+            continue;
+        }
+        let bits = match redirect.bits {
+            Fact::Known(bits) if bits.is_empty() => {
+                ports.clean.insert(redirect.port);
+                continue;
+            }
+            Fact::Known(bits) => bits,
+            Fact::Unknown(why) => {
+                ports.unknown.insert(redirect.port, why);
+                continue;
+            }
+        };
+        let port = ports.redirecting.entry(redirect.port).or_insert_with(|| Redirecting {
+            bits: Vec::new(),
+            cleared: redirect.cleared,
+            register: redirect.register,
+            weight,
+            pairs: Vec::new(),
+            ends: BTreeSet::new(),
+        });
+        port.bits.extend(bits);
+        port.bits.sort_unstable();
+        port.bits.dedup();
+        // Each pair clears what is in its way.
+        port.cleared &= redirect.cleared;
+        port.weight = port.weight.max(weight);
+        port.pairs.push(name.clone());
+        port.ends
+            .extend([a, b].iter().filter_map(|row| ctx.topology.rows[*row].bdf));
+    }
+}
+
+/// The pair in words, with its class, and with the doubt whether NVLink joins it.
+fn words(ctx: &Ctx<'_>, a: usize, b: usize) -> String {
+    let rows = &ctx.topology.rows;
+    let pair = ctx.topology.pair(a, b);
+    let class = pair
+        .and_then(|pair| pair.pci.known())
+        .map_or("?", |class| class.letters());
+    let doubt = match pair.map(|pair| &pair.nvlinks) {
+        Some(Fact::Unknown(_)) if rows[b].kind == Kind::Gpu => ", if no NVLink joins them",
+        _ => "",
+    };
+    format!("{} and {} ({class}{doubt})", rows[a].name, rows[b].name)
+}

@@ -1,0 +1,158 @@
+//! platform.container: what a container lacks of the machine.
+
+use crate::check::{Ctx, Judgement, rdma, words};
+use crate::model::{Fact, NodeFile};
+
+const NAMESPACES: &str = "/proc/self/ns";
+
+/// Namespaces that are not the machine's own make a container. A file that an image left behind does not.
+pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let marks = match &ctx.facts.platform.container_marks {
+        Fact::Known(marks) => marks,
+        Fact::Unknown(why) => return vec![Judgement::unknown("this process", *why, NAMESPACES)],
+    };
+    let (namespaces, files): (Vec<&String>, Vec<&String>) =
+        marks.iter().partition(|mark| mark.starts_with("namespace "));
+    if namespaces.is_empty() {
+        let message = match files.is_empty() {
+            true => "This is not a container.".to_owned(),
+            false => format!(
+                "This is not a container: a {} is left from an image, but the namespaces are the machine's own.",
+                words::list(files.iter().map(|file| file.as_str()))
+            ),
+        };
+        return vec![Judgement::pass("this process", message).evidence(NAMESPACES, "the machine's own")];
+    }
+    vec![inside(ctx).evidence(NAMESPACES, words::list(marks))]
+}
+
+fn inside(ctx: &Ctx<'_>) -> Judgement {
+    let subject = "this process";
+    let missing = match missing(ctx) {
+        Fact::Known(missing) => missing,
+        Fact::Unknown(why) => return Judgement::unknown(subject, why, "/dev"),
+    };
+    let mut told = "This is a container.".to_owned();
+    if ctx.facts.process.initial_user_namespace == Fact::Known(false) {
+        told.push_str(" Its user namespace is its own: capabilities given to it count for nothing with the driver.");
+    }
+    told.push_str(" With RDMA in exclusive mode (rdma system), devices of other network namespaces do not show here.");
+    let mut add = Vec::new();
+    if missing.iter().any(|path| path.starts_with("/dev/nvidia")) {
+        add.push("--gpus all (or --runtime=nvidia)".to_owned());
+    }
+    add.extend(
+        missing
+            .iter()
+            .filter(|path| !path.starts_with("/dev/nvidia"))
+            .map(|path| format!("--device={path}")),
+    );
+    if matches!(ctx.facts.process.memlock_soft, Fact::Known(Some(_))) {
+        add.push("--ulimit memlock=-1".to_owned());
+    }
+    let advice = format!("start the container with {}", add.join(" "));
+    match (missing.is_empty(), add.is_empty()) {
+        (true, true) => Judgement::info(subject, told),
+        (true, false) => Judgement::info(subject, told).advice(advice),
+        (false, _) => {
+            let list = words::list(&missing);
+            Judgement::broken(subject, format!("{told} It lacks {list}."))
+                .evidence("/dev", format!("no {list}"))
+                .advice(advice)
+        }
+    }
+}
+
+/// The nodes that this machine's devices have and the container lacks. A container may be given some of the GPUs.
+fn missing(ctx: &Ctx<'_>) -> Fact<Vec<String>> {
+    let mut missing = Vec::new();
+    if ctx.facts.gpus().next().is_some() {
+        let nodes = match &ctx.facts.nvidia_nodes {
+            Fact::Known(nodes) => nodes,
+            Fact::Unknown(why) => return Fact::Unknown(*why),
+        };
+        let there = |node: &&NodeFile| !node.state.is_absent();
+        let any = |of: &dyn Fn(&str) -> bool| nodes.iter().filter(there).any(|node| of(&node.path));
+        let numbered = |path: &str| {
+            path.strip_prefix("/dev/nvidia")
+                .is_some_and(|n| n.parse::<u32>().is_ok())
+        };
+        for (there, path) in [
+            (any(&numbered), "/dev/nvidia0"),
+            (any(&|path| path == "/dev/nvidiactl"), "/dev/nvidiactl"),
+            (any(&|path| path == "/dev/nvidia-uvm"), "/dev/nvidia-uvm"),
+        ] {
+            if !there {
+                missing.push(path.to_owned());
+            }
+        }
+    }
+    for device in rdma::cards(ctx.facts) {
+        if let Some(node) = device.uverbs.present()
+            && node.state.is_absent()
+        {
+            missing.push(node.path.clone());
+        }
+    }
+    Fact::Known(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, machine, only};
+    use crate::model::{Facts, Outcome, Why};
+
+    fn with(marks: &[&str]) -> Facts {
+        let mut facts = machine();
+        facts.platform.container_marks = Fact::Known(marks.iter().map(|mark| (*mark).to_owned()).collect());
+        facts
+    }
+
+    #[test]
+    fn a_file_alone_makes_no_container() {
+        assert_eq!(
+            only("platform.container", &with(&[])).message,
+            "This is not a container."
+        );
+        let found = only("platform.container", &with(&["file /.dockerenv"]));
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert!(found.message.contains("a file /.dockerenv is left from an image"));
+    }
+
+    #[test]
+    fn a_container_names_what_it_lacks() {
+        let mut facts = with(&["namespace pid:[4026532000]", "file /.dockerenv"]);
+        assert_eq!(only("platform.container", &facts).outcome, Outcome::Info);
+        facts.process.memlock_soft = Fact::Known(Some(65536));
+        let fix = only("platform.container", &facts).fix.expect("advice");
+        assert_eq!(fix.command, "start the container with --ulimit memlock=-1");
+        facts.nvidia_nodes = Fact::Known(Vec::new());
+        facts.nic_mut().uverbs = Fact::Known(Some(NodeFile {
+            path: "/dev/infiniband/uverbs0".to_owned(),
+            state: Fact::Known(None),
+        }));
+        facts.process.initial_user_namespace = Fact::Known(false);
+        let found = only("platform.container", &facts);
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert!(
+            found
+                .message
+                .contains("lacks /dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm, /dev/infiniband/uverbs0")
+        );
+        assert!(found.message.contains("user namespace is its own"));
+        let command = found.fix.expect("advice").command;
+        assert!(
+            command.contains("--gpus all") && command.contains("--device=/dev/infiniband/uverbs0"),
+            "{command}"
+        );
+    }
+
+    #[test]
+    fn unknown_marks_and_nodes_are_unknown() {
+        assert_eq!(only("platform.container", &Facts::default()).outcome, Outcome::Unknown);
+        let mut facts = with(&["namespace pid:[4026532000]"]);
+        facts.nvidia_nodes = Fact::Unknown(Why::Denied);
+        assert_eq!(only("platform.container", &facts).outcome, Outcome::Unknown);
+    }
+}

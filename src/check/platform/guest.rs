@@ -1,0 +1,73 @@
+//! platform.guest: which findings belong to the host.
+
+use crate::check::{Ctx, Judgement};
+use crate::model::{Fact, Platform, PlatformKind};
+
+/// Guest or bare metal, and the fact that decided.
+pub fn guest(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let platform = &ctx.facts.platform;
+    let (kind, fact) = platform.kind();
+    let judgement = match kind {
+        Fact::Known(PlatformKind::Guest) => Judgement::info(
+            "machine",
+            "This is a virtual machine: its PCI tree is the hypervisor's, and ACS, IOMMU and firmware settings belong \
+             to the host.",
+        ),
+        Fact::Known(PlatformKind::BareMetal) => Judgement::pass("machine", "This is bare metal."),
+        Fact::Unknown(why) => {
+            return vec![Judgement::unknown("machine", why, &fact).needs("--platform bare-metal or --platform guest")];
+        }
+    };
+    let judgement = judgement.evidence("decided by", fact);
+    vec![match platform.asserted {
+        Some(_) => judgement.evidence("without --platform", observed(platform)),
+        None => judgement,
+    }]
+}
+
+/// What the facts alone would have said.
+fn observed(platform: &Platform) -> String {
+    let (kind, fact) = Platform {
+        asserted: None,
+        ..platform.clone()
+    }
+    .kind();
+    match kind {
+        Fact::Known(PlatformKind::Guest) => format!("guest, by {fact}"),
+        Fact::Known(PlatformKind::BareMetal) => format!("bare metal, by {fact}"),
+        Fact::Unknown(why) => format!("unknown: {fact}: {}", why.phrase()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{machine, only};
+    use crate::model::{Facts, Outcome};
+
+    #[test]
+    fn names_what_it_is_and_what_decided() {
+        let mut facts = machine();
+        let found = only("platform.guest", &facts);
+        assert_eq!(
+            (found.outcome, found.message.as_str()),
+            (Outcome::Pass, "This is bare metal.")
+        );
+        facts.platform.hypervisor_flag = Fact::Known(true);
+        let found = only("platform.guest", &facts);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert_eq!(found.evidence[0].value, "/proc/cpuinfo: flag hypervisor");
+        assert_eq!(only("platform.guest", &Facts::default()).outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn what_the_user_said_wins_and_is_recorded() {
+        let mut facts = machine();
+        facts.platform.hypervisor_flag = Fact::Known(true);
+        facts.platform.asserted = Some(PlatformKind::BareMetal);
+        let found = only("platform.guest", &facts);
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert_eq!(found.evidence[0].value, "--platform");
+        assert_eq!(found.evidence[1].value, "guest, by /proc/cpuinfo: flag hypervisor");
+    }
+}

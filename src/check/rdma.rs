@@ -1,0 +1,249 @@
+//! rdma.device: NICs that can do RDMA, and their nodes. Software devices and the management functions of NVSwitch
+//! systems are no NICs.
+
+use super::{Ctx, Judgement, unknown_if};
+use crate::model::{Fact, Facts, Ids, NodeFile, RdmaDevice, Why};
+
+const CLASS: &str = "/sys/class/infiniband";
+
+/// The RDMA devices that are cards on the PCI bus.
+pub fn cards(facts: &Facts) -> impl Iterator<Item = &RdmaDevice> {
+    facts
+        .rdma
+        .known()
+        .into_iter()
+        .flatten()
+        .filter(|device| is_card(device))
+}
+
+fn is_card(device: &RdmaDevice) -> bool {
+    let software = matches!(device.parent, Fact::Known(Some(_)));
+    !software && device.management != Fact::Known(true) && !device.place.is_absent()
+}
+
+/// The kernel driver of a card's PCI function, as in `mlx5_core`.
+pub fn provider(facts: &Facts, device: &RdmaDevice) -> Fact<String> {
+    let function = device.place.present().and_then(|bdf| facts.device(*bdf));
+    match function
+        .and_then(|function| function.attributes.as_ref())
+        .map(|attributes| &attributes.driver)
+    {
+        Some(Fact::Known(Some(driver))) => Fact::Known(driver.clone()),
+        Some(Fact::Unknown(why)) => Fact::Unknown(*why),
+        Some(Fact::Known(None)) | None => Fact::Unknown(Why::NotCovered),
+    }
+}
+
+/// Each RDMA device, and that there is one.
+pub fn device(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", CLASS) {
+        return vec![unknown];
+    }
+    let devices = ctx.facts.rdma.known().into_iter().flatten();
+    let mut judgements: Vec<Judgement> = devices.map(one).collect();
+    if cards(ctx.facts).next().is_none() {
+        judgements.push(none(ctx));
+    }
+    judgements
+}
+
+fn none(ctx: &Ctx<'_>) -> Judgement {
+    let functions = ctx.facts.devices().iter().filter(|device| {
+        let nic = |ids: &Ids| ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02;
+        device.ids.known().is_some_and(nic)
+    });
+    let idle: Vec<String> = functions.map(|device| device.bdf.to_string()).collect();
+    let judgement = Judgement::broken("machine", "There is no NIC with RDMA.").evidence(CLASS, "no card");
+    match idle.is_empty() {
+        true => judgement.advice(
+            "install a NIC with RDMA, or load the driver of the one that is there (mlx5_ib, irdma, bnxt_re, efa)",
+        ),
+        false => judgement
+            .evidence("/sys/bus/pci/devices", idle.join(", "))
+            .advice(format!(
+                "modprobe mlx5_ib: there are NVIDIA NICs at {} without an RDMA device",
+                idle.join(", ")
+            )),
+    }
+}
+
+fn one(device: &RdmaDevice) -> Judgement {
+    let source = format!("{CLASS}/{}", device.name);
+    let name = device.name.clone();
+    if let Fact::Known(Some(netdev)) = &device.parent {
+        return Judgement::info(name, format!("Software over {netdev}: RDMA works, GPUDirect does not."))
+            .evidence(format!("{source}/parent"), netdev);
+    }
+    if device.management == Fact::Known(true) {
+        return Judgement::info(
+            name,
+            "A management function of the NVSwitches, not a NIC: leave it alone.",
+        )
+        .evidence("vpd", "SW_MNG");
+    }
+    let place = match &device.place {
+        Fact::Known(Some(bdf)) => bdf.to_string(),
+        Fact::Known(None) => {
+            return Judgement::info(name, "It has no PCI function: GPUDirect needs a card.")
+                .evidence(source, "no PCI function");
+        }
+        Fact::Unknown(why) => return Judgement::unknown(name, *why, &source),
+    };
+    let virtual_function = match device.physical_function.present() {
+        Some(physical) => format!(", a virtual function of {physical}"),
+        None => String::new(),
+    };
+    let what = format!("At {place}{virtual_function}; {}", ports(device));
+    let judgement = match &device.uverbs {
+        Fact::Known(Some(node)) => opens(name, &what, node),
+        Fact::Known(None) => {
+            Judgement::broken(name, format!("{what}. It has no verbs node, so no program can use it."))
+                .evidence("/sys/class/infiniband_verbs", format!("none for {}", device.name))
+                .advice("modprobe ib_uverbs")
+        }
+        Fact::Unknown(why) => Judgement::unknown(name, *why, "/sys/class/infiniband_verbs"),
+    };
+    judgement.evidence(source, what)
+}
+
+fn opens(name: String, what: &str, node: &NodeFile) -> Judgement {
+    let path = &node.path;
+    let state = match &node.state {
+        Fact::Known(Some(state)) => state,
+        Fact::Known(None) => {
+            return Judgement::broken(name, format!("{what}. Its node {path} is missing."))
+                .evidence(path, "not there")
+                .advice(format!(
+                    "in a container, add --device={path}; else udevadm trigger -s infiniband_verbs"
+                ));
+        }
+        Fact::Unknown(why) => return Judgement::unknown(name, *why, path),
+    };
+    let mode = format!("mode {:04o}", state.mode);
+    match state.usable {
+        Fact::Known(true) => Judgement::pass(name, format!("{what}.")).evidence(path, mode),
+        Fact::Unknown(_) if state.mode & 0o006 == 0o006 => {
+            Judgement::pass(name, format!("{what}.")).evidence(path, mode)
+        }
+        Fact::Known(false) => Judgement::broken(name, format!("{what}. This user may not open {path}."))
+            .evidence(path, mode)
+            .advice(format!(
+                "chmod 0666 {path}, and a udev rule that keeps it (rdma-core ships one)"
+            )),
+        Fact::Unknown(why) => Judgement::unknown(name, why, &format!("access to {path}")),
+    }
+}
+
+fn ports(device: &RdmaDevice) -> String {
+    let ports = match &device.ports {
+        Fact::Known(ports) if !ports.is_empty() => ports,
+        Fact::Known(_) => return "no port".to_owned(),
+        Fact::Unknown(why) => return format!("ports {}", why.phrase()),
+    };
+    let word = |fact: &Fact<String>| fact.known().cloned().unwrap_or_else(|| "?".to_owned());
+    let each = ports.iter().map(|port| {
+        let (number, state) = (port.number, word(&port.state));
+        format!(
+            "port {number} {state}, {}, {}",
+            word(&port.link_layer),
+            word(&port.rate)
+        )
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, bdf, findings, machine, node, only, rdma};
+    use crate::model::Outcome;
+
+    #[test]
+    fn a_card_with_a_usable_node_passes() {
+        let mut facts = machine();
+        let found = only("rdma.device", &facts);
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert_eq!(
+            found.message,
+            "At 0000:04:00.0; port 1 ACTIVE, InfiniBand, 400 Gb/sec (4X NDR)."
+        );
+        facts.nic_mut().physical_function = Fact::Known(Some(bdf("0000:04:00.1")));
+        assert!(
+            only("rdma.device", &facts)
+                .message
+                .contains("a virtual function of 0000:04:00.1")
+        );
+    }
+
+    #[test]
+    fn software_and_management_are_no_nics() {
+        let mut facts = machine();
+        let mut rxe = rdma("rxe0", "0000:04:00.0");
+        rxe.parent = Fact::Known(Some("eth0".to_owned()));
+        let mut switch = rdma("mlx5_9", "0000:04:00.1");
+        switch.management = Fact::Known(true);
+        facts.rdma = Fact::Known(vec![rxe, switch]);
+        let found = findings("rdma.device", &facts, &["rdma"]);
+        let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
+        let want = [
+            ("rxe0", Outcome::Info),
+            ("mlx5_9", Outcome::Info),
+            ("machine", Outcome::Fail),
+        ];
+        assert_eq!(outcomes, want);
+        assert!(found[0].message.contains("GPUDirect does not") && found[1].message.contains("management"));
+        let advice = &found[2].fix.as_ref().expect("advice").command;
+        assert!(advice.contains("0000:04:00.0"), "{advice}");
+    }
+
+    #[test]
+    fn nodes_that_do_not_open_are_faults() {
+        let with = |node: Fact<Option<NodeFile>>| {
+            let mut facts = machine();
+            facts.nic_mut().uverbs = node;
+            only("rdma.device", &facts)
+        };
+        let state = |usable: Fact<bool>, mode: u32| {
+            let mut file = node("/dev/infiniband/uverbs0", 231);
+            if let Fact::Known(Some(state)) = &mut file.state {
+                (state.usable, state.mode) = (usable, mode);
+            }
+            Fact::Known(Some(file))
+        };
+        let unknown = || Fact::Unknown(Why::NotCovered);
+        let missing = NodeFile {
+            path: "/dev/infiniband/uverbs0".to_owned(),
+            state: Fact::Known(None),
+        };
+        for (node, outcome, word) in [
+            (Fact::Known(None), Outcome::Warn, "no verbs node"),
+            (Fact::Known(Some(missing)), Outcome::Warn, "uverbs0 is missing"),
+            (state(Fact::Known(false), 0o660), Outcome::Warn, "may not open"),
+            (state(unknown(), 0o666), Outcome::Pass, "ACTIVE"),
+            (
+                state(unknown(), 0o660),
+                Outcome::Unknown,
+                "access to /dev/infiniband/uverbs0",
+            ),
+            (Fact::Unknown(Why::Denied), Outcome::Unknown, "infiniband_verbs"),
+        ] {
+            let found = with(node);
+            assert_eq!(found.outcome, outcome);
+            assert!(found.message.contains(word), "{}", found.message);
+        }
+    }
+
+    #[test]
+    fn no_device_and_no_knowledge_are_told_apart() {
+        let mut facts = machine();
+        facts.rdma = Fact::Known(Vec::new());
+        assert_eq!(only("rdma.device", &facts).outcome, Outcome::Warn);
+        facts.nvme = Fact::default();
+        facts.rdma = Fact::Known(vec![rdma("hns_0", "0000:04:00.0")]);
+        facts.nic_mut().place = Fact::Known(None);
+        assert_eq!(findings("rdma.device", &facts, &[])[0].outcome, Outcome::Info);
+        facts.nic_mut().place = Fact::Unknown(Why::Broken);
+        assert_eq!(only("rdma.device", &facts).outcome, Outcome::Unknown);
+        assert_eq!(only("rdma.device", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

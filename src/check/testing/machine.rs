@@ -1,0 +1,241 @@
+//! The machine, part by part.
+
+use std::collections::BTreeMap;
+
+use super::{BRIDGES, GPU, NIC, bdf, set_acs};
+use crate::model::config::*;
+use crate::model::*;
+
+/// A PCI Express capability with a link: current speed and width, best speed and width.
+pub fn express(current: (u8, u8), max: (u8, u8)) -> Fact<Option<Express>> {
+    let link = |(speed, width)| Link {
+        speed: LinkSpeed(speed),
+        width,
+    };
+    Fact::Known(Some(Express {
+        offset: 0x60,
+        version: 2,
+        port: PortType::Endpoint,
+        slot: false,
+        max_payload_supported: 512,
+        extended_tag_supported: true,
+        max_payload: 256,
+        max_read_request: 4096,
+        relaxed_ordering: true,
+        extended_tag: true,
+        no_snoop: false,
+        link: Some(LinkPair {
+            max: link(max),
+            current: link(current),
+            target: None,
+            aspm_supported: Aspm::default(),
+            aspm_enabled: Aspm::default(),
+            port_number: 0,
+            data_link_layer_active: None,
+            training: false,
+            disabled: false,
+        }),
+    }))
+}
+
+fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -> PciDevice {
+    let root = RootBus { domain: 0, bus: 0 };
+    let window = |bar, size| Resource {
+        bar,
+        start: 1 << 44,
+        size,
+        flags: 0x14_220c,
+    };
+    PciDevice {
+        bdf: bdf(address),
+        place: Fact::Known(Place {
+            root,
+            bridges: bridges.iter().map(|bridge| bdf(bridge)).collect(),
+        }),
+        ids: Fact::Known(Ids {
+            vendor: ids.0,
+            device: ids.1,
+            class: ids.2,
+        }),
+        numa_node: Fact::Known(Some(0)),
+        config: Config {
+            express: express((5, 16), (5, 16)),
+            acs: Fact::Known(None),
+            ats: Fact::Known(None),
+            ..Config::default()
+        },
+        attributes: Some(Box::new(Attributes {
+            driver: Fact::Known(Some(driver.to_owned())),
+            resources: Fact::Known(vec![window(0, 16 << 20), window(2, 256 << 30), window(4, 32 << 20)]),
+            iommu_group: Fact::Known(None),
+            physical_function: Fact::Known(None),
+            ..Attributes::default()
+        })),
+    }
+}
+
+/// An H200 of its own root port, whose address is 00:BUS.0.
+pub fn gpu(address: &str) -> PciDevice {
+    let port = format!("0000:00:{:02x}.0", bdf(address).bus);
+    device(address, &[&port], (Ids::NVIDIA, 0x2335, 0x03_0200), "nvidia")
+}
+
+/// A root port.
+pub fn root_port(address: &str) -> PciDevice {
+    device(address, &[], (0x8086, 0x352a, 0x06_0400), "pcieport")
+}
+
+/// An RDMA device on a PCI function, with one active port.
+pub fn rdma(name: &str, at: &str) -> RdmaDevice {
+    RdmaDevice {
+        name: name.to_owned(),
+        place: Fact::Known(Some(bdf(at))),
+        parent: Fact::Known(None),
+        ports: Fact::Known(vec![RdmaPort {
+            number: 1,
+            state: Fact::Known("ACTIVE".to_owned()),
+            link_layer: Fact::Known("InfiniBand".to_owned()),
+            rate: Fact::Known("400 Gb/sec (4X NDR)".to_owned()),
+        }]),
+        uverbs: Fact::Known(Some(node("/dev/infiniband/uverbs0", 231))),
+        management: Fact::Known(false),
+        physical_function: Fact::Known(None),
+    }
+}
+
+/// A node that everybody may use.
+pub fn node(path: &str, major: u32) -> NodeFile {
+    NodeFile {
+        path: path.to_owned(),
+        state: Fact::Known(Some(NodeState {
+            character: true,
+            major,
+            minor: 0,
+            mode: 0o666,
+            usable: Fact::Known(true),
+        })),
+    }
+}
+
+/// The machine.
+pub fn machine() -> Facts {
+    let [root, up, gpu_port, nic_port] = BRIDGES;
+    let bridge = |address, bridges: &[&str]| device(address, bridges, (0x1000, 0xc030, 0x06_0400), "pcieport");
+    let mut facts = Facts {
+        pci: Fact::Known(vec![
+            root_port(root),
+            bridge(up, &[root]),
+            bridge(gpu_port, &[root, up]),
+            bridge(nic_port, &[root, up]),
+            device(GPU, &[root, up, gpu_port], (Ids::NVIDIA, 0x2335, 0x03_0200), "nvidia"),
+            device(
+                NIC,
+                &[root, up, nic_port],
+                (Ids::MELLANOX, 0x1021, 0x02_0700),
+                "mlx5_core",
+            ),
+        ]),
+        numa: Fact::Known(vec![NumaNode {
+            id: 0,
+            cpus: IdList::new(0..32),
+        }]),
+        rdma: Fact::Known(vec![rdma("mlx5_0", NIC)]),
+        nvidia_nodes: Fact::Known(
+            ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"]
+                .map(|path| node(path, 195))
+                .to_vec(),
+        ),
+        ..Facts::default()
+    };
+    for port in [root, gpu_port, nic_port] {
+        // Source validation and upstream forwarding alone redirect nothing.
+        set_acs(&mut facts, port, 0x11);
+    }
+    facts.driver = driver();
+    facts.nvml = Fact::Known(NvmlOutcome::Read(Box::new(nvml())));
+    facts.peer_memory = PeerMemory {
+        nvidia_peermem: Fact::Known(true),
+        nv_peer_mem: Fact::Known(false),
+        clients: Fact::Known(Some(vec!["nv_mem".to_owned(), "nv_mem_nc".to_owned()])),
+    };
+    facts.gdrdrv = Gdrdrv {
+        node: Some(node("/dev/gdrdrv", 240)),
+        version: Fact::Known(Some("2.5".to_owned())),
+    };
+    facts.kernel = Kernel {
+        release: Fact::Known("6.8.0-90-generic".to_owned()),
+        command_line: Fact::Known("ro quiet".to_owned()),
+        modules: Fact::Known(Vec::new()),
+        char_devices: Fact::Known(BTreeMap::from([("gdrdrv".to_owned(), vec![240])])),
+        iommu_groups: BTreeMap::new(),
+        iommus: Fact::Known(Vec::new()),
+    };
+    facts.process = Process {
+        memlock_soft: Fact::Known(None),
+        memlock_hard: Fact::Known(None),
+        capabilities: Fact::Known(0),
+        uid: Fact::Known(1000),
+        initial_user_namespace: Fact::Known(true),
+        ..Process::default()
+    };
+    facts.platform = Platform {
+        hypervisor_flag: Fact::Known(false),
+        architecture: Fact::Known("x86_64".to_owned()),
+        dmi_vendor: Fact::Known(Some("Supermicro".to_owned())),
+        container_marks: Fact::Known(Vec::new()),
+        ..Platform::default()
+    };
+    facts
+}
+
+fn driver() -> Driver {
+    let params = [
+        ("EnableStreamMemOPs", "0"),
+        ("DmaRemapPeerMmio", "1"),
+        ("RegistryDwords", "PeerMappingOverride=1;"),
+        ("RegistryDwordsPerDevice", ""),
+    ];
+    let line = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (nixbld@)";
+    let model = DriverGpu {
+        model: Some("NVIDIA H200".to_owned()),
+        ..DriverGpu::default()
+    };
+    Driver {
+        version_line: Fact::Known(Some(line.to_owned())),
+        module_version: Fact::Known(Some("580.159.04".to_owned())),
+        params: Fact::Known(Some(
+            params.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        )),
+        gpus: Fact::Known(BTreeMap::from([(bdf(GPU), model)])),
+    }
+}
+
+fn nvml() -> Nvml {
+    let unknown = Why::NotCovered;
+    Nvml {
+        driver_version: Fact::Known("580.159.04".to_owned()),
+        cuda_version: Fact::Known(13000),
+        gpus: vec![NvmlGpu {
+            index: 0,
+            bdf: bdf(GPU),
+            name: Fact::Known("NVIDIA H200".to_owned()),
+            uuid: Fact::Unknown(unknown),
+            minor: Fact::Known(0),
+            active_links: Fact::Known(Vec::new()),
+            memory_node: Fact::Known(None),
+            cpu_affinity: Fact::Unknown(unknown),
+            bar1: Fact::Known(Bar1 {
+                total: 256 << 30,
+                used: 1 << 30,
+            }),
+            memory_total: Fact::Known(150_754_820_096),
+            persistence: Fact::Known(true),
+            mig: Fact::Known(false),
+            fabric: Fact::Known("not_supported".to_owned()),
+            performance_state: Fact::Known(0),
+            virtualization: Fact::Known("none".to_owned()),
+            architecture: Fact::Known("hopper".to_owned()),
+        }],
+        ..Nvml::default()
+    }
+}

@@ -1,0 +1,146 @@
+//! Versions and generations, and what they allow: which driver is loaded, in which flavour, on which GPUs.
+
+use crate::model::{Fact, Facts, Ids, PciDevice};
+
+/// The flavour of the NVIDIA kernel modules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// The open ones: Turing and later, and the only ones that export dma-buf.
+    Open,
+    /// The proprietary ones.
+    Proprietary,
+}
+
+/// A GPU's generation, as far as the choice of kernel modules depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Generation {
+    /// Maxwell, Pascal, Volta and before: proprietary modules only.
+    BeforeTuring,
+    /// Turing to Hopper and Ada: either flavour.
+    TuringToHopper,
+    /// Grace Hopper, Blackwell and later: open modules only.
+    OpenOnly,
+}
+
+impl Generation {
+    /// NVIDIA hands out device ids by generation. In pci.ids every display function below 0x1e00 is Volta or older, and
+    /// none from there on is; the open kernel modules' list of supported parts starts at 0x1e02. Blackwell's parts lie at
+    /// 0x2900 (GB100) and above, which is general knowledge: pci.ids of 2024 does not have them yet.
+    pub fn of(ids: &Ids) -> Self {
+        match ids.device {
+            _ if ids.is_coherent_gpu() => Self::OpenOnly,
+            0..0x1e00 => Self::BeforeTuring,
+            0x1e00..0x2900 => Self::TuringToHopper,
+            0x2900.. => Self::OpenOnly,
+        }
+    }
+
+    /// The generation of a GPU, where its ids are known.
+    pub fn of_device(device: &PciDevice) -> Option<Self> {
+        device.ids.known().map(Self::of)
+    }
+}
+
+/// The version of the loaded driver, as in `580.159.04`; none where it is not loaded.
+///
+/// Debian names the module `nvidia-current`: then the proc file alone knows it.
+pub fn driver(facts: &Facts) -> Fact<Option<String>> {
+    let driver = &facts.driver;
+    match (&driver.module_version, &driver.version_line) {
+        (Fact::Known(Some(version)), _) => Fact::Known(Some(version.clone())),
+        (_, Fact::Known(Some(line))) => Fact::Known(Some(in_line(line).unwrap_or(line).to_owned())),
+        (Fact::Known(None), Fact::Known(None)) => Fact::Known(None),
+        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
+    }
+}
+
+fn in_line(line: &str) -> Option<&str> {
+    line.split_ascii_whitespace()
+        .find(|word| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok()))
+}
+
+/// The first number of a driver version: its branch.
+pub fn branch(version: &str) -> Option<u32> {
+    version.split('.').next()?.parse().ok()
+}
+
+/// The flavour of the loaded modules; none where they are not loaded.
+pub fn flavour(facts: &Facts) -> Fact<Option<Flavour>> {
+    facts.driver.version_line.as_ref().map(|line| {
+        line.as_ref().map(|line| match line.contains("Open Kernel Module") {
+            true => Flavour::Open,
+            false => Flavour::Proprietary,
+        })
+    })
+}
+
+/// Major and minor number of a kernel release, as in `6.18.44-generic`.
+pub fn kernel(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Why;
+
+    #[test]
+    fn the_driver_is_known_by_either_file_and_absent_only_by_both() {
+        let line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023";
+        let of = |module: Fact<Option<String>>, line: Fact<Option<String>>| {
+            let mut facts = Facts::default();
+            facts.driver.module_version = module;
+            facts.driver.version_line = line;
+            driver(&facts)
+        };
+        let version = Fact::Known(Some("535.129.03".to_owned()));
+        let unknown = Fact::Unknown(Why::Denied);
+        assert_eq!(of(version.clone(), unknown.clone()), version);
+        assert_eq!(of(Fact::Known(None), Fact::Known(Some(line.to_owned()))), version);
+        assert_eq!(of(Fact::Known(None), Fact::Known(None)), Fact::Known(None));
+        assert_eq!(of(Fact::Known(None), unknown.clone()), unknown);
+    }
+
+    #[test]
+    fn the_version_line_names_the_flavour() {
+        let of = |line: &str| {
+            let mut facts = Facts::default();
+            facts.driver.version_line = Fact::Known(Some(line.to_owned()));
+            flavour(&facts)
+        };
+        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build";
+        assert_eq!(of(open), Fact::Known(Some(Flavour::Open)));
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
+        assert_eq!(of(closed), Fact::Known(Some(Flavour::Proprietary)));
+    }
+
+    #[test]
+    fn device_ids_tell_the_generation() {
+        let generation = |device| {
+            Generation::of(&Ids {
+                vendor: Ids::NVIDIA,
+                device,
+                class: 0x03_0200,
+            })
+        };
+        // P100, V100, T4, A100, H100, L40, GH200, B200, RTX 5090.
+        assert_eq!(generation(0x15f8), Generation::BeforeTuring);
+        assert_eq!(generation(0x1db4), Generation::BeforeTuring);
+        assert_eq!(generation(0x1eb8), Generation::TuringToHopper);
+        assert_eq!(generation(0x20b0), Generation::TuringToHopper);
+        assert_eq!(generation(0x2330), Generation::TuringToHopper);
+        assert_eq!(generation(0x26b5), Generation::TuringToHopper);
+        assert_eq!(generation(0x2342), Generation::OpenOnly);
+        assert_eq!(generation(0x2901), Generation::OpenOnly);
+        assert_eq!(generation(0x2b85), Generation::OpenOnly);
+    }
+
+    #[test]
+    fn reads_releases() {
+        assert_eq!(kernel("6.18.44-fc-v657-gpu"), Some((6, 18)));
+        assert_eq!(kernel("5.12-rc1"), Some((5, 12)));
+        assert_eq!(kernel("6"), None);
+        assert_eq!((branch("580.159.04"), branch("x")), (Some(580), None));
+    }
+}

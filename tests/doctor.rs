@@ -1,0 +1,190 @@
+//! `gdr doctor` against hand-written expectations: which ports are findings, what the exit code says, what JSON promises.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use support::{Gdr, Machine, Run, gdr, names};
+use tempfile::TempDir;
+
+fn laid_out(name: &str) -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    Machine::load(name).lay_out(dir.path());
+    dir
+}
+
+fn doctor(name: &str, args: &[&str]) -> (Run, Value) {
+    let dir = laid_out(name);
+    let run = Gdr::new()
+        .sysroot(dir.path())
+        .args(["doctor", "--format", "json"])
+        .args(args)
+        .run();
+    let report = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{name}: {error}: {}", run.stderr));
+    (run, report)
+}
+
+fn findings<'a>(report: &'a Value, id: &str) -> Vec<&'a Value> {
+    let all = report["findings"].as_array().expect("findings");
+    all.iter().filter(|finding| finding["id"] == id).collect()
+}
+
+/// The ports that are findings are exactly those a person named, with those bits and that weight.
+#[test]
+fn acs_is_judged_on_the_paths_that_matter_and_nowhere_else() {
+    let mut ports = 0;
+    for name in names() {
+        let expect = Machine::load(&name).expect();
+        let Some(wanted) = &expect.acs_findings else {
+            continue;
+        };
+        let (_, report) = doctor(&name, &["--platform", "bare-metal"]);
+        let found: Vec<&Value> = findings(&report, "pcie.acs")
+            .into_iter()
+            .filter(|finding| ["fail", "warn"].contains(&finding["outcome"].as_str().expect("an outcome")))
+            .collect();
+        for want in wanted {
+            let finding = found
+                .iter()
+                .find(|finding| finding["subject"].as_str().expect("a subject").contains(&want.port))
+                .unwrap_or_else(|| panic!("{name}: {} is no finding: {found:#?}", want.port));
+            let outcome = if want.severity == "E" { "fail" } else { "warn" };
+            assert_eq!(finding["outcome"], outcome, "{name}: {}", want.port);
+            let message = finding["message"].as_str().expect("a message");
+            for (short, long) in [("RR", "ReqRedir"), ("CR", "CmpltRedir"), ("EC", "EgressCtrl")] {
+                let named = want.bits.iter().any(|bit| bit == short);
+                assert_eq!(
+                    message.contains(long),
+                    named,
+                    "{name}: {}: {long}: {message}",
+                    want.port
+                );
+            }
+            let command = finding["fix"]["command"].as_str().expect("a command");
+            assert!(
+                command.contains("setpci") && command.contains(&want.port),
+                "{name}: {command}"
+            );
+            assert_eq!(finding["fix"]["id"], "acs");
+            ports += 1;
+        }
+        let subjects: BTreeSet<&str> = found.iter().filter_map(|finding| finding["subject"].as_str()).collect();
+        assert_eq!(subjects.len(), wanted.len(), "{name}: {found:#?}");
+        for port in &expect.acs_unknown {
+            let said = findings(&report, "pcie.acs")
+                .into_iter()
+                .any(|finding| finding["outcome"] == "unknown" && finding.to_string().contains(port));
+            assert!(said, "{name}: {port} is not said to be unknown");
+        }
+    }
+    assert!(ports >= 8, "only {ports} ports were judged");
+}
+
+#[test]
+fn the_report_keeps_its_contract() {
+    for name in names() {
+        let (run, report) = doctor(&name, &[]);
+        assert_eq!(report["schema"], "gdr.doctor/1");
+        assert_eq!(report["profiles"], serde_json::json!(["rdma"]));
+        assert!(report["host"].is_object());
+        let all = report["findings"].as_array().expect("findings");
+        for outcome in ["pass", "fail", "warn", "info", "unknown", "skip"] {
+            let count = all.iter().filter(|finding| finding["outcome"] == outcome).count();
+            assert_eq!(report["summary"][outcome], count, "{name}: {outcome}");
+        }
+        for finding in all {
+            for key in [
+                "id", "outcome", "severity", "subject", "message", "evidence", "needs", "fix",
+            ] {
+                assert!(
+                    !finding[key].is_null() || ["needs", "fix"].contains(&key),
+                    "{name}: {key}: {finding}"
+                );
+            }
+            for evidence in finding["evidence"].as_array().expect("evidence") {
+                assert!(
+                    evidence["source"].is_string() && evidence["value"].is_string(),
+                    "{name}: {finding}"
+                );
+            }
+            if finding["outcome"] == "unknown" {
+                assert!(finding["needs"].is_string(), "{name}: {finding}");
+            }
+        }
+        let failed = report["summary"]["fail"] != 0;
+        assert_eq!(run.code == 1, failed, "{name}: {}", run.code);
+        assert!([0, 1, 3].contains(&run.code), "{name}: {}", run.code);
+    }
+}
+
+#[test]
+fn the_list_names_every_check_of_the_catalogue_so_far() {
+    let run = gdr(&["doctor", "--list"]);
+    let ids: Vec<&str> = run
+        .stdout
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    let wanted = [
+        "gpu.present",
+        "gpu.driver",
+        "gpu.driver-flavour",
+        "gpu.bar1",
+        "param.peer-mapping",
+        "param.stream-memops",
+        "peermem.loaded",
+        "gdrdrv.node",
+        "rdma.device",
+        "pcie.locality",
+        "pcie.acs",
+        "pcie.acs-vm",
+        "pcie.iommu",
+        "pcie.link",
+        "limits.memlock",
+        "platform.guest",
+        "platform.container",
+    ];
+    assert_eq!(ids, wanted);
+}
+
+#[test]
+fn the_platform_can_be_asserted_and_the_report_says_so() {
+    for (kind, word) in [("bare-metal", "bare metal"), ("guest", "virtual machine")] {
+        let (_, report) = doctor("h200-x1", &["--platform", kind]);
+        let finding = findings(&report, "platform.guest")[0];
+        assert!(finding.to_string().contains("--platform"), "{finding}");
+        let message = finding["message"].as_str().expect("a message");
+        assert!(message.to_lowercase().contains(word), "{message}");
+    }
+}
+
+#[test]
+fn a_healthy_node_has_nothing_failed() {
+    let (run, report) = doctor("hgx-h100-8gpu-8nic", &[]);
+    let failed: Vec<&Value> = report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter(|finding| finding["outcome"] == "fail")
+        .collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert_ne!(run.code, 1);
+}
+
+#[test]
+fn profiles_weigh() {
+    let weight = |profile: &str| {
+        let (_, report) = doctor("h200-x1", &["--profile", profile]);
+        findings(&report, "param.peer-mapping")[0]["severity"]
+            .as_str()
+            .expect("a severity")
+            .to_owned()
+    };
+    assert_eq!(weight("async"), "error");
+    assert_eq!(weight("rdma"), "info");
+    // Several profiles ask for what any of them asks.
+    let (_, report) = doctor("h200-x1", &["--profile", "rdma", "--profile", "async"]);
+    assert_eq!(report["profiles"], serde_json::json!(["rdma", "async"]));
+    assert_eq!(findings(&report, "param.peer-mapping")[0]["severity"], "error");
+}
