@@ -79,8 +79,8 @@ fn every_machine_is_as_a_person_expects_it() {
                 .filter(|device| device["kind"] == kind)
                 .map(|device| {
                     (
-                        device["name"].as_str().unwrap().to_owned(),
-                        device[key].as_str().unwrap().to_owned(),
+                        device["name"].as_str().expect("text").to_owned(),
+                        device[key].as_str().expect("text").to_owned(),
                     )
                 })
                 .collect()
@@ -196,10 +196,10 @@ fn a_path_names_each_hop() {
         .iter()
         .find(|path| path["class"]["known"] == "PXB")
         .expect("a PXB path");
-    let (from, to) = (long["from"].as_str().unwrap(), long["to"].as_str().unwrap());
+    let (from, to) = (long["from"].as_str().expect("text"), long["to"].as_str().unwrap());
     let text = topo(dir.path(), &["--path", from, to]);
     for hop in long["hops"].as_array().expect("hops") {
-        assert!(text.contains(hop["bdf"].as_str().unwrap()), "{text}");
+        assert!(text.contains(hop["bdf"].as_str().expect("text")), "{text}");
     }
     assert!(
         text.contains("where they meet") && text.contains("bottleneck: "),

@@ -1,5 +1,95 @@
-//! stub
-use crate::model::{Facts, Topology};
-pub fn svg(_: &Facts, _: &Topology, _: &dyn Fn(u16, u16) -> String) -> String {
-    String::new()
+//! The PCI tree as a picture to hang up: SVG, drawn from facts and topology alone, the same bytes for the same machine.
+//!
+//! Only branches that lead to a row of the topology are drawn. `tree` and `nets` choose what is shown, `measure`,
+//! `decks`, `layout`, `place` and `lanes` where, and `draw` writes it down.
+
+mod acs;
+mod card;
+mod decks;
+mod draw;
+mod escape;
+mod lanes;
+mod layout;
+mod legend;
+mod measure;
+mod nets;
+mod place;
+mod scene;
+mod text;
+mod tree;
+
+#[cfg(test)]
+mod machines;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod tests;
+
+use crate::model::{Fact, Facts, Topology};
+use crate::topo::Forest;
+
+use card::Cards;
+use layout::Layout;
+use scene::{Ink, Scene};
+use text::Type;
+use tree::Sources;
+
+const MARGIN: i32 = 28;
+const MIN_WIDTH: i32 = 720;
+
+/// The picture of a machine as an SVG document.
+///
+/// `names` gives the name of a part by vendor and device id; an empty text leaves it out. It may hold any characters.
+pub fn svg(facts: &Facts, topology: &Topology, names: &dyn Fn(u16, u16) -> String) -> String {
+    let title = match &facts.host.name {
+        Some(name) => format!("GPUDirect topology of {name}"),
+        None => "GPUDirect topology".to_owned(),
+    };
+    draw::document(&scene(facts, topology, names), &title)
+}
+
+fn scene(facts: &Facts, topology: &Topology, names: &dyn Fn(u16, u16) -> String) -> Scene {
+    let forest = Forest::new(facts.devices());
+    let acs = acs::find(facts, &forest, topology);
+    let sources = Sources {
+        facts,
+        topology,
+        forest: &forest,
+        acs: &acs,
+        names,
+    };
+    let groups = sources.groups();
+    let nets = nets::nets(topology);
+    let cards = Cards::new(facts, topology, names, &nets);
+    let mut layout = Layout::new(&cards, &nets);
+
+    let width = legend::head(&mut layout.scene, facts, topology, MARGIN).max(MIN_WIDTH);
+    let (right, bottom) = match groups.is_empty() {
+        true => nothing(&mut layout.scene, facts),
+        false => layout.groups(&groups, MARGIN, legend::HEAD, width),
+    };
+    let mut scene = layout.scene;
+    let right = right.max(MARGIN + width);
+    let page = legend::Page {
+        facts,
+        topology,
+        groups: &groups,
+        nets: &nets,
+        acs: &acs,
+        undrawn: sources.undrawn(),
+    };
+    let bottom = legend::legend(&mut scene, &page, MARGIN, bottom, right - MARGIN);
+    scene.width = right + MARGIN;
+    scene.height = bottom + MARGIN / 2;
+    scene
+}
+
+/// A machine without rows.
+fn nothing(scene: &mut Scene, facts: &Facts) -> (i32, i32) {
+    let text = match &facts.pci {
+        Fact::Known(_) => "No GPU and no RDMA device was found.".to_owned(),
+        Fact::Unknown(why) => format!("The PCI devices are not known: {}.", why.phrase()),
+    };
+    scene.write(MARGIN, legend::HEAD + 34, Type::plain(16), Ink::Text, text);
+    (0, legend::HEAD + 60)
 }

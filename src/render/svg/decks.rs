@@ -1,0 +1,129 @@
+//! Which host bridges stand side by side: machines wider than a page are wrapped, each NUMA node by itself.
+
+use super::measure::{GAP, Measure};
+use super::tree::{Branch, Group, Root};
+
+/// Width of what stands side by side, where it can be helped.
+const PAGE: i32 = 1900;
+/// Inside a NUMA node's box.
+pub const INSET: i32 = 18;
+
+/// A host bridge, or part of one.
+#[derive(Clone, Copy)]
+pub struct Piece<'a> {
+    pub root: &'a Root,
+    pub branches: &'a [Branch],
+    /// Another part of it stands further up.
+    pub continued: bool,
+    pub w: i32,
+}
+
+/// One line of the picture: pieces of one or more groups.
+pub struct Deck<'a> {
+    pub lots: Vec<Lot<'a>>,
+}
+
+/// The pieces of one group in one deck.
+pub struct Lot<'a> {
+    pub group: usize,
+    pub pieces: Vec<Piece<'a>>,
+}
+
+impl Lot<'_> {
+    /// The width of its pieces.
+    pub fn inner(&self) -> i32 {
+        sum(&self.pieces)
+    }
+
+    /// The width of its box.
+    pub fn outer(&self, title: i32) -> i32 {
+        self.inner().max(title) + 2 * INSET
+    }
+}
+
+impl Deck<'_> {
+    /// The width of the boxes, with the room between them.
+    pub fn width(&self, titles: &[i32]) -> i32 {
+        let boxes: i32 = self.lots.iter().map(|lot| lot.outer(titles[lot.group])).sum();
+        boxes + GAP * (i32::try_from(self.lots.len()).unwrap_or(1) - 1)
+    }
+}
+
+/// Wraps the groups. Groups of one line stand side by side as long as there is room.
+pub fn decks<'a>(measure: &Measure<'_>, groups: &'a [Group], titles: &[i32]) -> Vec<Deck<'a>> {
+    let mut decks: Vec<Deck<'a>> = Vec::new();
+    let mut open = false;
+    for (group, content) in groups.iter().enumerate() {
+        let lines = balanced(&pieces(measure, content));
+        let single = lines.len() == 1;
+        for pieces in lines {
+            let lot = Lot { group, pieces };
+            match decks.last_mut() {
+                Some(deck) if open && single && deck.width(titles) + GAP + lot.outer(titles[group]) <= PAGE => {
+                    deck.lots.push(lot);
+                }
+                _ => decks.push(Deck { lots: vec![lot] }),
+            }
+        }
+        open = single;
+    }
+    decks
+}
+
+/// The host bridges of a group, those that are wider than the page in parts.
+fn pieces<'a>(measure: &Measure<'_>, group: &'a Group) -> Vec<Piece<'a>> {
+    let mut pieces = Vec::new();
+    for root in &group.roots {
+        let piece = |branches: &'a [Branch], continued| Piece {
+            root,
+            branches,
+            continued,
+            w: measure.root_width(root, branches),
+        };
+        let whole = piece(&root.below, false);
+        if whole.w <= PAGE {
+            pieces.push(whole);
+            continue;
+        }
+        let parts = usize::try_from(whole.w / PAGE + 1).unwrap_or(1);
+        let each = root.below.len().div_ceil(parts).max(1);
+        pieces.extend(
+            root.below
+                .chunks(each)
+                .enumerate()
+                .map(|(at, part)| piece(part, at > 0)),
+        );
+    }
+    pieces
+}
+
+/// As few lines as will do, and those as even as they can be.
+fn balanced<'a>(pieces: &[Piece<'a>]) -> Vec<Vec<Piece<'a>>> {
+    let lines = wrap(pieces, PAGE);
+    let widest = pieces.iter().map(|piece| piece.w).max().unwrap_or(PAGE);
+    let mut room = widest.min(PAGE);
+    while room < PAGE {
+        let tried = wrap(pieces, room);
+        if tried.len() <= lines.len() {
+            return tried;
+        }
+        room += 8;
+    }
+    lines
+}
+
+fn wrap<'a>(pieces: &[Piece<'a>], room: i32) -> Vec<Vec<Piece<'a>>> {
+    let mut lines: Vec<Vec<Piece<'a>>> = Vec::new();
+    for piece in pieces {
+        match lines.last_mut() {
+            Some(line) if sum(line) + GAP + piece.w <= room => line.push(*piece),
+            _ => lines.push(vec![*piece]),
+        }
+    }
+    lines
+}
+
+fn sum(pieces: &[Piece<'_>]) -> i32 {
+    let gaps = GAP * (i32::try_from(pieces.len()).unwrap_or(1) - 1);
+    pieces.iter().map(|piece| piece.w).sum::<i32>() + gaps
+}

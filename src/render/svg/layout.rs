@@ -1,0 +1,210 @@
+//! Trees → places on the page. From top to bottom: host bridge, switches, cards, and the tracks of the wires that join
+//! cards. Within a deck all cards hang at one height.
+
+use std::collections::BTreeMap;
+
+use super::card::{Cards, PIN};
+use super::decks::{Deck, INSET, Lot, decks};
+use super::lanes::{Lanes, Pin};
+use super::measure::{GAP, Measure, others, root_title};
+use super::nets::Net;
+use super::scene::{Frame, Ink, Look, Rect, Scene};
+use super::text::Type;
+use super::tree::{Branch, Group};
+
+const GROUP_TITLE: Type = Type::bold(14);
+/// The title of a NUMA node's box, with the space after it.
+const GROUP_HEAD: i32 = 40;
+/// From the lowest card to the first track.
+const ABOVE_TRACKS: i32 = 12;
+/// Between decks.
+const BETWEEN: i32 = 22;
+
+/// Places trees in a scene.
+pub struct Layout<'a> {
+    pub measure: Measure<'a>,
+    pub cards: &'a Cards<'a>,
+    pub nets: &'a [Net],
+    pub scene: Scene,
+    /// Where each row's card is and from which y down its wires leave.
+    pub(super) pins: BTreeMap<usize, Leave>,
+}
+
+/// Where wires leave a row's card.
+#[derive(Clone, Copy)]
+pub(super) struct Leave {
+    pub rect: Rect,
+    /// Of the title line, for a card of several sections.
+    pub y: i32,
+    /// Its first wire's number on a card of several sections.
+    pub first: Option<usize>,
+}
+
+impl<'a> Layout<'a> {
+    /// An empty page.
+    pub fn new(cards: &'a Cards<'a>, nets: &'a [Net]) -> Self {
+        Self {
+            measure: Measure { cards },
+            cards,
+            nets,
+            scene: Scene::default(),
+            pins: BTreeMap::new(),
+        }
+    }
+
+    /// Places the groups below y in a page at least this wide; the right end and the lower end of all.
+    pub fn groups(&mut self, groups: &[Group], left: i32, y: i32, width: i32) -> (i32, i32) {
+        let title = |group: &Group| GROUP_TITLE.width(&group.title);
+        let titles: Vec<i32> = groups.iter().map(title).collect();
+        let decks = decks(&self.measure, groups, &titles);
+        let width = decks.iter().map(|deck| deck.width(&titles)).fold(width, i32::max);
+        let mut deck_of = BTreeMap::new();
+        for (at, deck) in decks.iter().enumerate() {
+            let branches = deck
+                .lots
+                .iter()
+                .flat_map(|lot| &lot.pieces)
+                .flat_map(|piece| piece.branches);
+            branches.for_each(|branch| {
+                rows_of(branch, &mut |row| {
+                    deck_of.insert(row, at);
+                })
+            });
+        }
+        let mut lanes = Lanes::new(self.nets, &deck_of, left + width + 4);
+        // Boxes lie behind everything: their frames come first, though their height is known last.
+        let mut boxes: BTreeMap<usize, Rect> = BTreeMap::new();
+        let mut y = y;
+        for (at, deck) in decks.iter().enumerate() {
+            let begins = deck.lots.iter().any(|lot| !boxes.contains_key(&lot.group));
+            let top = y;
+            if begins {
+                y += GROUP_HEAD;
+            }
+            let bottom = self.deck(deck, &titles, left, y, width);
+            let pins = self.pins_of(&deck_of, at);
+            let tracks = lanes.deck(at, &pins, bottom + ABOVE_TRACKS);
+            y = bottom + tracks + ABOVE_TRACKS + if tracks > 0 { 6 } else { 4 };
+            for (lot, (x, w)) in deck.lots.iter().zip(spread(deck, &titles, left, width)) {
+                let rect = boxes.entry(lot.group).or_insert(Rect { x, y: top, w, h: 0 });
+                rect.h = y - rect.y;
+            }
+            let goes_on = |next: &Deck<'_>| next.lots.iter().any(|lot| boxes.contains_key(&lot.group));
+            y += if decks.get(at + 1).is_some_and(goes_on) {
+                8
+            } else {
+                BETWEEN
+            };
+        }
+        let frames = boxes.values().map(|rect| Frame {
+            rect: *rect,
+            look: Look::Group,
+        });
+        self.scene.frames.splice(0..0, frames);
+        for (group, rect) in boxes {
+            let (x, y) = (rect.x + INSET, rect.y + 25);
+            let text = groups[group].title.clone();
+            self.scene.write(x, y, GROUP_TITLE, Ink::Text, text);
+        }
+        let right = lanes.finish(&mut self.scene);
+        (right.max(left + width), y)
+    }
+
+    /// Places a deck; the lower end of its cards.
+    fn deck(&mut self, deck: &Deck<'_>, titles: &[i32], left: i32, y: i32, width: i32) -> i32 {
+        let pieces = || deck.lots.iter().flat_map(|lot| &lot.pieces);
+        let drop = |piece: &super::decks::Piece<'_>| self.measure.root_drop(piece.root, piece.branches);
+        let cards_y = y + pieces().map(drop).max().unwrap_or(0);
+        let mut bottom = cards_y;
+        for (lot, (x, w)) in deck.lots.iter().zip(spread(deck, titles, left, width)) {
+            let mut x = x + (w - lot.inner()) / 2;
+            for piece in &lot.pieces {
+                let place = Rect { x, y, w: piece.w, h: 0 };
+                match &piece.root.title {
+                    None => bottom = bottom.max(self.row(piece.branches, place, None, cards_y)),
+                    Some(bus) => {
+                        let name = root_title(bus, piece.continued);
+                        let detail = if piece.continued {
+                            String::new()
+                        } else {
+                            others(piece.root.others)
+                        };
+                        let end = self.bridge(Look::Root, (&name, &detail), piece.branches, place, cards_y);
+                        bottom = bottom.max(end);
+                    }
+                }
+                x += piece.w + GAP;
+            }
+        }
+        bottom
+    }
+
+    /// The pins of each net in a deck.
+    fn pins_of(&self, deck_of: &BTreeMap<usize, usize>, deck: usize) -> BTreeMap<usize, Vec<Pin>> {
+        let here = |row: &usize| deck_of.get(row) == Some(&deck);
+        // Where a net's other rows are, to keep wires on one card from crossing: far right when in another deck.
+        let aim = |net: &Net, row: usize| {
+            let others = net.rows.iter().filter(|other| **other != row);
+            let xs = others.map(|other| match self.pins.get(other).filter(|_| here(other)) {
+                Some(leave) => leave.rect.x,
+                None => i32::MAX / 64,
+            });
+            let (sum, count) = xs.fold((0_i64, 0_i64), |(sum, count), x| (sum + i64::from(x), count + 1));
+            sum / count.max(1)
+        };
+        let mut pins: BTreeMap<usize, Vec<Pin>> = BTreeMap::new();
+        for (&row, leave) in self.pins.iter().filter(|(row, _)| here(row)) {
+            let mut mine: Vec<usize> = (0..self.nets.len())
+                .filter(|at| self.nets[*at].rows.contains(&row))
+                .collect();
+            mine.sort_by_key(|at| (aim(&self.nets[*at], row), *at));
+            let count = mine.len();
+            for (at, net) in mine.into_iter().enumerate() {
+                pins.entry(net).or_default().push(leave.pin(at, count));
+            }
+        }
+        pins
+    }
+}
+
+impl Leave {
+    /// Where wire `at` of `count` leaves.
+    fn pin(&self, at: usize, count: usize) -> Pin {
+        let number = |value: usize| i32::try_from(value).unwrap_or(0);
+        match self.first {
+            None => Pin {
+                x: self.rect.x + self.rect.w * (number(at) + 1) / (number(count) + 1),
+                y: self.rect.bottom(),
+            },
+            Some(first) => Pin {
+                x: self.rect.right() - PIN * (number(first + at) + 1),
+                y: self.y,
+            },
+        }
+    }
+}
+
+/// The left end and width of each box of a deck: together they take the whole width.
+fn spread(deck: &Deck<'_>, titles: &[i32], left: i32, width: i32) -> Vec<(i32, i32)> {
+    let count = i32::try_from(deck.lots.len()).unwrap_or(1).max(1);
+    let spare = (width - deck.width(titles)) / count;
+    let mut x = left;
+    let place = |lot: &Lot<'_>| {
+        let w = lot.outer(titles[lot.group]) + spare;
+        let at = x;
+        x += w + GAP;
+        (at, w)
+    };
+    let mut places: Vec<_> = deck.lots.iter().map(place).collect();
+    if let Some(last) = places.last_mut() {
+        last.1 = left + width - last.0;
+    }
+    places
+}
+
+fn rows_of(branch: &Branch, each: &mut impl FnMut(usize)) {
+    match branch {
+        Branch::Card(rows, ..) => rows.iter().for_each(|row| each(*row)),
+        Branch::Port(_, below) | Branch::Hub(_, below) => below.iter().for_each(|branch| rows_of(branch, each)),
+    }
+}

@@ -1,0 +1,297 @@
+//! Every machine's picture: nothing overlaps, everything is there, and it is well-formed.
+
+use std::collections::BTreeSet;
+
+use super::scene::{Look, Rect};
+use super::*;
+use crate::topo::topology;
+
+/// Names that try to leave their box and their element.
+const HOSTILE: &str =
+    "</text><script>\"&'\u{1b}[31m\0\u{202e}\u{ffff} and very long besides: 漢字漢字漢字漢字漢字漢字漢字漢字";
+
+fn hostile(mut facts: Facts) -> Facts {
+    if let (Fact::Known(gpus), Fact::Known(rdma)) = (&mut facts.driver.gpus, &mut facts.rdma) {
+        gpus.values_mut().for_each(|gpu| gpu.model = Some(HOSTILE.to_owned()));
+        rdma.iter_mut().for_each(|device| device.name = HOSTILE.to_owned());
+    }
+    facts.host.name = Some(HOSTILE.repeat(20));
+    facts.host.source = HOSTILE.to_owned();
+    facts
+}
+
+fn machines() -> Vec<(&'static str, Facts)> {
+    vec![
+        ("hgx", samples::hgx()),
+        ("epyc", samples::epyc()),
+        ("pair", samples::pair()),
+        ("guest", samples::guest()),
+        ("grace", samples::grace()),
+        ("wide", samples::wide()),
+        ("hostile", hostile(samples::hgx())),
+        ("hostile card", hostile(samples::epyc())),
+        ("empty", machines::Machine::default().facts(1)),
+        ("unread", Facts::default()),
+    ]
+}
+
+fn names(vendor: u16, device: u16) -> String {
+    machines::names(vendor, device)
+}
+
+fn scene_of(facts: &Facts) -> Scene {
+    scene(facts, &topology(facts), &names)
+}
+
+fn svg_of(facts: &Facts) -> String {
+    svg(facts, &topology(facts), &names)
+}
+
+fn is_card(look: Look) -> bool {
+    matches!(look, Look::Gpu | Look::Nic | Look::Nvme)
+}
+
+fn meets(a: Rect, b: Rect) -> bool {
+    a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom()
+}
+
+fn holds(outer: Rect, inner: Rect) -> bool {
+    outer.x <= inner.x && outer.y <= inner.y && inner.right() <= outer.right() && inner.bottom() <= outer.bottom()
+}
+
+#[test]
+fn boxes_are_apart_or_one_inside_the_other() {
+    for (name, facts) in machines() {
+        let frames = scene_of(&facts).frames;
+        for (at, a) in frames.iter().enumerate() {
+            for b in &frames[at + 1..] {
+                let nested = holds(a.rect, b.rect) && !is_card(a.look) && a.look != b.look;
+                assert!(nested || !meets(a.rect, b.rect), "{name}: {a:?} {b:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_text_runs_out_of_its_box_or_into_another() {
+    for (name, facts) in machines() {
+        let scene = scene_of(&facts);
+        let page = Rect {
+            x: 0,
+            y: 0,
+            w: scene.width,
+            h: scene.height,
+        };
+        for (at, label) in scene.labels.iter().enumerate() {
+            let rect = label.rect();
+            assert!(holds(page, rect), "{name}: {label:?} leaves the page");
+            for frame in &scene.frames {
+                assert!(
+                    !meets(frame.rect, rect) || holds(frame.rect, rect),
+                    "{name}: {label:?} crosses {frame:?}"
+                );
+            }
+            for other in &scene.labels[at + 1..] {
+                assert!(!meets(rect, other.rect()), "{name}: {label:?} on {other:?}");
+            }
+            for (warning, _) in &scene.warnings {
+                assert!(!meets(rect, *warning), "{name}: {label:?} on {warning:?}");
+            }
+        }
+        for pill in &scene.pills {
+            assert!(holds(pill.rect, pill.label.rect()), "{name}: {pill:?}");
+        }
+    }
+}
+
+/// The straight pieces of a wire as rectangles as thick as it is.
+fn pieces(wire: &scene::Wire) -> Vec<Rect> {
+    let half = wire.thickness / 2;
+    let piece = |pair: &[(i32, i32)]| {
+        let (a, b) = (pair[0], pair[1]);
+        assert!(a.0 == b.0 || a.1 == b.1, "a slanted piece: {wire:?}");
+        let across = if a.0 == b.0 { (half, 0) } else { (0, half) };
+        Rect {
+            x: a.0.min(b.0) - across.0,
+            y: a.1.min(b.1) - across.1,
+            w: (a.0 - b.0).abs() + 2 * across.0,
+            h: (a.1 - b.1).abs() + 2 * across.1,
+        }
+    };
+    wire.points.windows(2).map(piece).collect()
+}
+
+#[test]
+fn wires_go_round_cards_and_texts() {
+    for (name, facts) in machines() {
+        let scene = scene_of(&facts);
+        for wire in &scene.wires {
+            for piece in pieces(wire) {
+                for label in &scene.labels {
+                    assert!(!meets(piece, label.rect()), "{name}: {wire:?} through {label:?}");
+                }
+                for frame in scene.frames.iter().filter(|frame| !matches!(frame.look, Look::Group)) {
+                    let own = wire.net && is_card(frame.look) && {
+                        let (first, last) = (wire.points[0], wire.points[wire.points.len() - 1]);
+                        [first, last].iter().any(|(x, y)| {
+                            let inside = frame.rect.x < *x && *x < frame.rect.right();
+                            inside && frame.rect.y < *y && *y <= frame.rect.bottom()
+                        })
+                    };
+                    assert!(own || !meets(piece, frame.rect), "{name}: {wire:?} through {frame:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wires_of_different_pairs_never_run_on_top_of_each_other() {
+    for (name, facts) in machines() {
+        let scene = scene_of(&facts);
+        let nets: Vec<_> = scene.wires.iter().filter(|wire| wire.net).collect();
+        for (at, a) in nets.iter().enumerate() {
+            for b in &nets[at + 1..] {
+                for (p, q) in pieces(a)
+                    .into_iter()
+                    .flat_map(|p| pieces(b).into_iter().map(move |q| (p, q)))
+                {
+                    let along = (p.w < p.h) == (q.w < q.h);
+                    assert!(!(along && meets(p, q)), "{name}: {a:?} {b:?}");
+                }
+            }
+        }
+        for (at, a) in scene.pills.iter().enumerate() {
+            for b in &scene.pills[at + 1..] {
+                assert!(!meets(a.rect, b.rect), "{name}: {a:?} {b:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_row_link_and_trouble_is_there() {
+    for (name, facts) in machines() {
+        let topology = topology(&facts);
+        let scene = scene_of(&facts);
+        let texts: Vec<&str> = scene.labels.iter().map(|label| label.text.as_str()).collect();
+        for row in &topology.rows {
+            let name_of = |text: &&str| text.split(' ').next() == Some(row.name.as_str());
+            assert_eq!(
+                texts.iter().filter(|text| name_of(text)).count(),
+                1,
+                "{name}: {}",
+                row.name
+            );
+            if let Some(bdf) = row.bdf {
+                assert!(texts.contains(&bdf.to_string().as_str()), "{name}: {bdf}");
+            }
+        }
+        let forest = Forest::new(facts.devices());
+        let devices = topology.rows.iter().filter_map(|row| facts.device(row.bdf?));
+        for link in devices.filter_map(|device| forest.link_above(device).present().copied()) {
+            let lanes = format!("GT/s x{}", link.current.width);
+            assert!(texts.iter().any(|text| text.ends_with(&lanes)), "{name}: {lanes}");
+        }
+        let nets = nets::nets(&topology);
+        let written: Vec<_> = scene.pills.iter().map(|pill| (&pill.label.text, pill.ink)).collect();
+        assert!(nets.iter().all(|net| written.contains(&(&net.text, net.ink))), "{name}");
+    }
+}
+
+#[test]
+fn link_texts_are_those_of_the_machine() {
+    let count = |facts: &Facts, text: &str| scene_of(facts).labels.iter().filter(|label| label.text == text).count();
+    let hgx = samples::hgx();
+    // 4 switches, 8 GPUs and 8 NICs, less the narrow GPU and the slow NIC.
+    assert_eq!(count(&hgx, "32GT/s x16"), 18);
+    assert_eq!(count(&hgx, "16GT/s x4"), 4);
+    assert_eq!((count(&hgx, "32GT/s x8"), count(&hgx, "of x16")), (1, 1));
+    assert_eq!((count(&hgx, "16GT/s x16"), count(&hgx, "of 32GT/s")), (1, 1));
+    assert_eq!(count(&hgx, "idle 2.5GT/s"), 2);
+    // The switch with redirection on: two GPUs, two NICs.
+    assert_eq!(count(&hgx, "ReqRedir CmpltRedir"), 4);
+    assert_eq!(count(&hgx, "+2 other devices"), 1);
+    assert_eq!(count(&samples::guest(), "+2 other devices"), 1);
+    // Coherent pairs do not go through their root ports.
+    assert_eq!(count(&samples::grace(), "ReqRedir CmpltRedir"), 0);
+}
+
+#[test]
+fn colours_follow_the_verdict() {
+    let pills = |facts: &Facts| -> BTreeSet<(String, Ink)> {
+        let pills = scene_of(facts).pills;
+        pills.into_iter().map(|pill| (pill.label.text, pill.ink)).collect()
+    };
+    let one = |text: &str, ink| (text.to_owned(), ink);
+    assert_eq!(
+        pills(&samples::hgx()),
+        [one("PIX", Ink::Good), one("NV18", Ink::NvLink)].into()
+    );
+    assert_eq!(pills(&samples::pair()), [one("SYS", Ink::Bad)].into());
+    assert_eq!(pills(&samples::epyc()), [one("NODE", Ink::Bad)].into());
+    assert_eq!(
+        pills(&samples::grace()),
+        [one("NODE", Ink::Good), one("NV6", Ink::NvLink)].into()
+    );
+    assert!(pills(&samples::wide()).contains(&one("PHB", Ink::Fair)));
+    assert!(pills(&samples::guest()).is_empty());
+    // Below a switch access control costs the short way; on a way to the root complex it is a smaller matter.
+    let warnings = |facts: &Facts| {
+        scene_of(facts)
+            .warnings
+            .iter()
+            .map(|(_, ink)| *ink)
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(warnings(&samples::hgx()), [Ink::Bad].into());
+    assert_eq!(warnings(&samples::epyc()), [Ink::Fair].into());
+}
+
+#[test]
+fn every_document_is_well_formed_and_needs_nothing() {
+    for (name, facts) in machines() {
+        let text = svg_of(&facts);
+        let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let root = document.root_element();
+        assert_eq!(root.tag_name().namespace(), Some("http://www.w3.org/2000/svg"));
+        assert!(root.attribute("viewBox").is_some());
+        for node in root.descendants().filter(roxmltree::Node::is_element) {
+            let tag = node.tag_name().name();
+            assert!(
+                ["svg", "title", "rect", "path", "circle", "text"].contains(&tag),
+                "{name}: {tag}"
+            );
+            assert!(
+                node.attributes()
+                    .all(|a| !a.name().contains("href") && !a.name().starts_with("on"))
+            );
+        }
+        assert_eq!(text, svg_of(&facts), "{name}: the same again");
+    }
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let text = svg_of(&hostile(samples::hgx()));
+    let document = roxmltree::Document::parse(&text).expect("well-formed");
+    let shown = |part: &str| {
+        document
+            .descendants()
+            .any(|node| node.text().is_some_and(|text| text.contains(part)))
+    };
+    assert!(shown("NIC0 </text><"));
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}') && !text.contains("<script"));
+}
+
+#[test]
+fn a_machine_without_rows_says_so() {
+    assert!(svg_of(&machines::Machine::default().facts(1)).contains("No GPU and no RDMA device was found."));
+    assert!(svg_of(&Facts::default()).contains("The PCI devices are not known: not covered by this source."));
+}
+
+#[test]
+fn a_recorded_machine_says_where_it_comes_from() {
+    assert!(svg_of(&samples::guest()).contains("read from machines/guest"));
+    assert!(!svg_of(&samples::hgx()).contains("live"));
+}
