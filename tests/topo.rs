@@ -196,7 +196,7 @@ fn a_path_names_each_hop() {
         .iter()
         .find(|path| path["class"]["known"] == "PXB")
         .expect("a PXB path");
-    let (from, to) = (long["from"].as_str().expect("text"), long["to"].as_str().unwrap());
+    let (from, to) = (long["from"].as_str().expect("text"), long["to"].as_str().expect("text"));
     let text = topo(dir.path(), &["--path", from, to]);
     for hop in long["hops"].as_array().expect("hops") {
         assert!(text.contains(hop["bdf"].as_str().expect("text")), "{text}");

@@ -20,7 +20,7 @@ pub fn unread<T>(notes: &mut Vec<Note>, error: &FileError) -> Fact<T> {
     if !error.is_absent() {
         notes.push(Note {
             source: error.path().display().to_string(),
-            message: error.to_string(),
+            message: error.sentence(),
         });
     }
     Fact::Unknown(error.why())

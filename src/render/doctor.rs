@@ -56,28 +56,33 @@ fn header(report: &Report<'_>, style: Style) -> String {
 
 fn entry(finding: &Finding, widest: usize, style: Style) -> String {
     let word = word(finding.outcome);
-    let tone = Tone::of_outcome(finding.outcome);
-    let mut text = format!(
-        "{} {:<widest$}  {}\n",
-        style.paint(tone, &format!("{word:<7}")),
-        finding.id,
-        printable(&finding.subject)
-    );
+    let mark = style.paint(Tone::of_outcome(finding.outcome), &format!("{word:<7}"));
+    let subject = printable(&finding.subject);
+    let message = printable(&finding.message);
+    let id = &finding.id;
     let indent = " ".repeat(8);
+    if matches!(finding.outcome, Outcome::Pass | Outcome::Skip) {
+        // What is well takes no room from what is not.
+        let line = format!("{id:<widest$}  {subject}: {message}");
+        let hang = " ".repeat(8 + widest + 2);
+        return format!("{mark} {}\n", wrap(&line, style.width.saturating_sub(8), &hang));
+    }
+    let mut text = format!("{mark} {id:<widest$}  {subject}\n");
     let mut add = |label: &str, body: &str| {
-        let line = format!("{indent}{label}{}", printable(body));
+        let line = format!("{indent}{label}{body}");
         let hang = format!("{indent}{}", " ".repeat(label.len()));
         text.push_str(&wrap_after(&line, style.width, &hang, indent.len()));
         text.push('\n');
     };
-    add("", &finding.message);
-    if matches!(finding.outcome, Outcome::Fail | Outcome::Warn | Outcome::Unknown) {
-        for evidence in &finding.evidence {
-            add("seen:  ", &format!("{}: {}", evidence.source, evidence.value));
-        }
+    add("", &message);
+    for evidence in &finding.evidence {
+        add(
+            "seen:  ",
+            &printable(&format!("{}: {}", evidence.source, evidence.value)),
+        );
     }
     if let Some(needs) = &finding.needs {
-        add("needs: ", needs);
+        add("needs: ", &printable(needs));
     }
     if let Some(fix) = &finding.fix {
         for line in fix.command.lines() {

@@ -119,21 +119,12 @@ pub enum FileKind {
 
 /// A file could not be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {operation} {}: {}", path.display(), plain(source))]
+#[error("cannot {operation} {}", path.display())]
 pub struct FileError {
     operation: &'static str,
     path: PathBuf,
     #[source]
     source: io::Error,
-}
-
-/// The operating system's words without its number.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
 }
 
 impl FileError {
@@ -162,6 +153,14 @@ impl FileError {
             io::ErrorKind::TimedOut => Why::TimedOut,
             _ => Why::Broken,
         }
+    }
+
+    /// The error and its cause in one sentence.
+    pub fn sentence(&self) -> String {
+        let cause = self.source.to_string();
+        // The operating system's words without its number.
+        let cause = cause.split(" (os error").next().unwrap_or_default();
+        format!("{self}: {cause}")
     }
 
     /// The path.

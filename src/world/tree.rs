@@ -270,7 +270,7 @@ mod tests {
     fn says_what_where_and_why() {
         let error = Tree::directory(Path::new("/no/such/root")).err().expect("absent");
         assert_eq!(
-            error.to_string(),
+            error.sentence(),
             "cannot use as a root /no/such/root: No such file or directory"
         );
     }

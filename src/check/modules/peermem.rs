@@ -33,20 +33,17 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let judgement = match (&peermem, &dma_buf) {
         (Road::Open(_), Road::Open(_)) => Judgement::pass(
             subject,
-            "By the facts both roads to GPU memory are open, nvidia-peermem and dma-buf; gdr probe rdma proves it.",
+            "By the facts both roads to GPU memory are open, nvidia-peermem and dma-buf.",
         ),
-        (Road::Open(_), _) => Judgement::pass(
-            subject,
-            "By the facts GPU memory is reached through nvidia-peermem; gdr probe rdma proves it.",
-        ),
+        (Road::Open(_), _) => Judgement::pass(subject, "By the facts GPU memory is reached through nvidia-peermem."),
         (Road::Closed(_), Road::Open(_)) => Judgement::pass(
             subject,
-            "By the facts GPU memory is reached through dma-buf; gdr probe rdma proves it. Software that knows only \
+            "By the facts GPU memory is reached through dma-buf. Software that knows only \
              nvidia-peermem (ibv_reg_mr on a GPU pointer) does not see this road.",
         ),
         (Road::Unknown(..), Road::Open(_)) => Judgement::pass(
             subject,
-            "By the facts GPU memory is reached through dma-buf; gdr probe rdma proves it. Whether nvidia-peermem works \
+            "By the facts GPU memory is reached through dma-buf. Whether nvidia-peermem works \
              too is not known.",
         ),
         (Road::Unknown(why, source), _) | (Road::Closed(_), Road::Unknown(why, source)) => {

@@ -127,7 +127,7 @@ fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
                 "{between} runs at {} of {}: an idle GPU lets its link sleep, so speed is judged under load only.",
                 current.speed, max.speed
             ),
-            "run a transfer (gdr probe host) and look again",
+            "run a transfer over it and look again",
         ),
     };
     if ctx.facts.platform.is_guest() {
