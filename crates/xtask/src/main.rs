@@ -1,2 +1,27 @@
-//! gdr's workshop.
-fn main() {}
+#![forbid(unsafe_code)]
+//! gdr's workshop: what builds, checks and tries gdr, and never ships with it.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// gdr's workshop.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run a script in a virtual machine that has what this machine lacks
+    Vm(xtask::vm::Args),
+}
+
+fn main() -> Result<ExitCode> {
+    match Cli::parse().task {
+        Task::Vm(args) => xtask::vm::command(&args),
+    }
+}

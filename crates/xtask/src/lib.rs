@@ -1,0 +1,4 @@
+#![forbid(unsafe_code)]
+//! The tasks of gdr's workshop, so that one task may use another.
+
+pub mod vm;
