@@ -16,6 +16,7 @@ hostname "$GDR_MACHINE-$GDR_GUEST"
 ip link set lo up
 
 say() { echo "init: $*"; }
+say "kernel and tools are up after $(cut -d' ' -f1 /proc/uptime) s"
 
 for module in virtio_pci virtio_blk ib_uverbs; do
   modprobe "$module" || say "module $module did not load"

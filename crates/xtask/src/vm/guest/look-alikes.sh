@@ -4,54 +4,36 @@
 # cover DEVICE FILE TEXT: the file of a device says TEXT from now on.
 cover() {
   [ -e "$1/$2" ] || return 0
-  cover_copy="$cover_directory/$2"
-  printf '%s\n' "$3" >"$cover_copy"
-  mount --bind "$cover_copy" "$1/$2"
+  printf '%s\n' "$3" >"$copies/$2"
+  mount --bind "$copies/$2" "$1/$2"
 }
 
-# poke FILE OFFSET HEX...: bytes of a copied configuration space.
+# poke OFFSET BYTES: bytes of the copied configuration space.
 poke() {
-  poke_file=$1 poke_at=$2
-  shift 2
-  for byte in "$@"; do
-    printf "\\x$byte" | dd of="$poke_file" bs=1 seek="$poke_at" conv=notrunc 2>/dev/null
-    poke_at=$((poke_at + 1))
-  done
+  printf "$2" | dd of="$copies/config" bs=1 seek="$1" conv=notrunc 2>/dev/null
 }
 
-low() { echo "${1#??}"; }
-high() { echo "${1%??}"; }
-
+# look_alike KIND NAME DEVICE, then the words that hardware.rs makes of an identity.
 look_alike() {
-  kind=$1 name=$2 device=$3 vendor=$4 id=$5 class=$6 revision=$7 subvendor=$8 subdevice=$9
+  kind=$1 name=$2 device=$3
   bdf=${device##*/}
-  cover_directory=/run/look-alikes/$bdf
-  mkdir -p "$cover_directory"
-  config="$cover_directory/config"
-  cat "$device/config" >"$config"
-  base=${class%????} rest=${class#??}
-  poke "$config" 0 "$(low "$vendor")" "$(high "$vendor")" "$(low "$id")" "$(high "$id")"
-  poke "$config" 8 "$revision" "$(low "$rest")" "$(high "$rest")" "$base"
-  poke "$config" 44 "$(low "$subvendor")" "$(high "$subvendor")" "$(low "$subdevice")" "$(high "$subdevice")"
-  mount --bind "$config" "$device/config"
-
-  upper() { echo "$1" | tr a-f A-F; }
-  modalias="pci:v0000$(upper "$vendor")d0000$(upper "$id")sv0000$(upper "$subvendor")sd0000$(upper "$subdevice")"
-  modalias="${modalias}bc$(upper "$base")sc$(upper "$(high "$rest")")i$(upper "$(low "$rest")")"
-  cover "$device" vendor "0x$vendor"
-  cover "$device" device "0x$id"
-  cover "$device" class "0x$class"
-  cover "$device" revision "0x$revision"
-  cover "$device" subsystem_vendor "0x$subvendor"
-  cover "$device" subsystem_device "0x$subdevice"
-  cover "$device" modalias "$modalias"
-  cover "$device" uevent "PCI_CLASS=$(upper "${class#0}")
-PCI_ID=$(upper "$vendor"):$(upper "$id")
-PCI_SUBSYS_ID=$(upper "$subvendor"):$(upper "$subdevice")
-PCI_SLOT_NAME=$bdf
-MODALIAS=$modalias"
+  copies=/run/look-alikes/$bdf
+  mkdir -p "$copies"
+  cat "$device/config" >"$copies/config"
+  poke 0 "$4"
+  poke 8 "$5"
+  poke 44 "$6"
+  mount --bind "$copies/config" "$device/config"
+  cover "$device" vendor "$7"
+  cover "$device" device "$8"
+  cover "$device" class "$9"
+  shift 9
+  cover "$device" revision "$1"
+  cover "$device" subsystem_vendor "$2"
+  cover "$device" subsystem_device "$3"
+  cover "$device" modalias "$4"
   [ "$kind" = nic ] && rdma_device "$name" "$device"
-  echo "look-alike: $bdf is a $kind${name#-}, underneath still QEMU's"
+  echo "look-alike: $bdf is a $kind ($name); underneath it is still QEMU's"
 }
 
 # rdma_device NAME DEVICE: an entry of the RDMA class. There is no verbs device behind it.
@@ -77,12 +59,12 @@ rdma_device() {
 if [ -s /gdr/look-alikes ]; then
   # A class directory takes no new entry, but it takes a mount.
   mount -t tmpfs look-alikes /sys/class/infiniband
-  while read -r kind name pattern rest; do
+  while read -r kind name pattern words; do
     set -- $pattern
     if [ ! -e "$1/config" ] || [ $# -ne 1 ]; then
       echo "look-alike: $pattern is not there"
       continue
     fi
-    look_alike "$kind" "$name" "$1" $rest
+    look_alike "$kind" "$name" "$1" $words
   done </gdr/look-alikes
 fi
