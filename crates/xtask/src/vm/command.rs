@@ -98,7 +98,13 @@ fn print(text: &str) -> Result<()> {
 /// `target/vm` of this workspace.
 fn cache() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+        || {
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .ancestors()
+                .nth(2)
+                .unwrap_or(Path::new("."))
+                .join("target")
+        },
         PathBuf::from,
     );
     target.join("vm")

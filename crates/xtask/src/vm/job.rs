@@ -15,7 +15,7 @@ use super::tool::progress;
 /// What to do in a machine.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The shell script every guest runs, as root, under busybox.
+    /// The shell script every guest runs, as root, under dash.
     pub script: PathBuf,
     /// Binaries of the host that go into the guests' /bin, with their libraries.
     pub binaries: Vec<PathBuf>,

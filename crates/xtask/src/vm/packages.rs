@@ -13,8 +13,9 @@ const KERNEL: &str = "linux-image-amd64";
 
 /// What the guest's programs are, with every library they need: a library missing here stops the build of the image.
 const USER_SPACE: &[&str] = &[
-    // The shell and the small tools.
+    // The small tools; and a shell, since busybox's own prefers its applets to the real tools of the same name.
     "busybox-static",
+    "dash",
     // lspci, setpci and the names of devices.
     "pciutils",
     "libpci3",

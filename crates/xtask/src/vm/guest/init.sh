@@ -39,7 +39,8 @@ say "script starts after $(cut -d' ' -f1 /proc/uptime) s"
 : >/out/stderr
 # The console shows what the script says, for the watchdog to report.
 tail -q -f /out/stdout /out/stderr &
-sh /gdr/script >/out/stdout 2>/out/stderr
+# Not busybox's shell: that would run its own modprobe, ip or ping in place of the real ones.
+dash /gdr/script >/out/stdout 2>/out/stderr
 rc=$?
 echo "$rc" >/out/rc
 sleep 1
