@@ -175,9 +175,15 @@ fn libraries_are_there(tree: &Path) -> Result<()> {
             {
                 continue;
             }
-            let Ok(listed) = tool::output(modules::loader(tree).arg("--list").arg(&path)) else {
+            let listed = match tool::output(modules::loader(tree).arg("--list").arg(&path)) {
+                Ok(listed) => listed,
+                Err(error) if format!("{error:#}").contains("shared libraries") => {
+                    return Err(error.context(format!(
+                        "{name} lacks a library; add its package to USER_SPACE"
+                    )));
+                }
                 // A static program has no list.
-                continue;
+                Err(_) => continue,
             };
             let root = tree.to_string_lossy();
             let stray = |line: &&str| {
