@@ -22,7 +22,7 @@ for device in /sys/class/infiniband/*; do
   into=/out/infiniband/${device##*/}
   mkdir -p "$into/ports"
   readlink -f "$device" >"$into/realpath"
-  readlink -f "$device/device" >"$into/device" 2>/dev/null
+  [ -e "$device/device" ] && readlink -f "$device/device" >"$into/device"
   for file in node_type node_guid sys_image_guid node_desc hca_type board_id fw_ver parent; do
     cat "$device/$file" >"$into/$file" 2>/dev/null || rm -f "$into/$file"
   done
