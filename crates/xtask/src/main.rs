@@ -1,38 +1,34 @@
-//! gdr's workshop: generated files, and machines to test on. It never ships.
-
-mod generate;
+#![forbid(unsafe_code)]
+//! gdr's workshop: what builds, checks and tries gdr, and never ships with it.
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+/// gdr's workshop.
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "gdr's workshop")]
+#[command(name = "cargo xtask")]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    task: Task,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum Task {
     /// Write completions, man pages and JSON schemas
     Generate {
         /// Write nothing; fail where a committed file is stale
         #[arg(long)]
         check: bool,
     },
+    /// Run a script in a virtual machine that has what this machine lacks
+    Vm(xtask::vm::Args),
 }
 
-#[allow(clippy::print_stderr, reason = "the workshop talks to the person at the bench")]
-fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Generate { check } => generate::run(check),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("xtask: {error:#}");
-            ExitCode::FAILURE
-        }
+fn main() -> Result<ExitCode> {
+    match Cli::parse().task {
+        Task::Generate { check } => xtask::generate::run(check).map(|()| ExitCode::SUCCESS),
+        Task::Vm(args) => xtask::vm::command(&args),
     }
 }

@@ -1,0 +1,5 @@
+#![forbid(unsafe_code)]
+//! The tasks of gdr's workshop, so that one task may use another.
+
+pub mod generate;
+pub mod vm;

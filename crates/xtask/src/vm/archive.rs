@@ -1,0 +1,138 @@
+//! Initramfs archives ("newc" cpio), written without root and without the cpio program.
+//!
+//! The kernel unpacks archives laid one after the other, which is how a run adds its own files to the cached image.
+//! The format is in the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+const DIRECTORY: u32 = 0o040_000;
+const FILE: u32 = 0o100_000;
+const SYMLINK: u32 = 0o120_000;
+
+/// An archive under way; paths are relative to the guest's root, and parents are made as needed.
+pub struct Archive<W: Write> {
+    out: W,
+    inode: u32,
+    present: BTreeSet<String>,
+}
+
+impl<W: Write> Archive<W> {
+    /// Starts an archive.
+    pub fn new(out: W) -> Self {
+        Self {
+            out,
+            inode: 0,
+            present: BTreeSet::new(),
+        }
+    }
+
+    /// A file with these bytes.
+    pub fn file(&mut self, path: &str, mode: u32, bytes: &[u8]) -> Result<()> {
+        self.entry(path, FILE | mode, bytes)
+    }
+
+    /// A symbolic link.
+    pub fn symlink(&mut self, path: &str, target: &str) -> Result<()> {
+        self.entry(path, SYMLINK | 0o777, target.as_bytes())
+    }
+
+    /// An empty directory.
+    pub fn directory(&mut self, path: &str) -> Result<()> {
+        self.entry(path, DIRECTORY | 0o755, &[])
+    }
+
+    /// A copy of a file or link of the host, with its permission bits.
+    pub fn copy(&mut self, path: &str, from: &Path) -> Result<()> {
+        let what = || format!("{} could not be read for the guest", from.display());
+        let meta = fs::symlink_metadata(from).with_context(what)?;
+        if meta.is_symlink() {
+            let target = fs::read_link(from).with_context(what)?;
+            return self.symlink(path, &target.to_string_lossy());
+        }
+        let bytes = fs::read(from).with_context(what)?;
+        self.file(path, meta.permissions().mode() & 0o777, &bytes)
+    }
+
+    /// Whether this path was written already.
+    pub fn has(&self, path: &str) -> bool {
+        self.present.contains(path)
+    }
+
+    /// Writes the end mark, and hands the writer back.
+    pub fn finish(mut self) -> Result<W> {
+        self.record("TRAILER!!!", 0, &[])?;
+        self.out.flush().context("the archive could not be written out")?;
+        Ok(self.out)
+    }
+
+    fn entry(&mut self, path: &str, mode: u32, bytes: &[u8]) -> Result<()> {
+        ensure!(
+            !path.starts_with('/') && !path.is_empty(),
+            "{path:?} is no path relative to the guest's root"
+        );
+        for (at, _) in path.match_indices('/') {
+            let parent = &path[..at];
+            if self.present.insert(parent.to_owned()) {
+                self.record(parent, DIRECTORY | 0o755, &[])?;
+            }
+        }
+        // The kernel keeps the first of two equal directories, and the last of two equal files.
+        if !self.present.insert(path.to_owned()) && mode & DIRECTORY != 0 && mode & FILE == 0 {
+            return Ok(());
+        }
+        self.record(path, mode, bytes)
+    }
+
+    fn record(&mut self, path: &str, mode: u32, bytes: &[u8]) -> Result<()> {
+        self.inode += 1;
+        let size = u32::try_from(bytes.len()).with_context(|| format!("{path} is too large for an initramfs"))?;
+        let name = u32::try_from(path.len() + 1)?;
+        let links = 1;
+        let fields = [self.inode, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name, 0];
+        let mut header = String::from("070701");
+        for field in fields {
+            header.push_str(&format!("{field:08x}"));
+        }
+        let mut record = header.into_bytes();
+        record.extend_from_slice(path.as_bytes());
+        record.push(0);
+        pad(&mut record);
+        record.extend_from_slice(bytes);
+        pad(&mut record);
+        self.out
+            .write_all(&record)
+            .with_context(|| format!("{path} could not be written into the archive"))
+    }
+}
+
+/// Names and contents start at multiples of four.
+fn pad(record: &mut Vec<u8>) {
+    record.resize(record.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+mod tests {
+    use super::Archive;
+
+    #[test]
+    fn parents_come_before_their_files_and_only_once() {
+        let mut archive = Archive::new(Vec::new());
+        archive.file("a/b/c", 0o644, b"xyz").unwrap();
+        archive.file("a/b/d", 0o644, b"").unwrap();
+        let bytes = archive.finish().unwrap();
+        assert_eq!(bytes.len() % 4, 0);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let at = |name: &str| text.match_indices(name).map(|(at, _)| at).collect::<Vec<_>>();
+        assert_eq!(at("a\0").len(), 1);
+        assert_eq!(at("a/b\0").len(), 1);
+        assert!(at("a/b\0")[0] < at("a/b/c\0")[0]);
+        assert_eq!(text.matches("070701").count(), 5);
+    }
+}

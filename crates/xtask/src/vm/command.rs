@@ -1,0 +1,101 @@
+//! `cargo xtask vm`: the command line, and the verdict on standard output.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::image::Image;
+use super::job::{self, Job};
+use super::machine::{MACHINES, named};
+use super::tool::progress;
+
+/// Arguments of `cargo xtask vm`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The machine to run; --list shows them
+    #[arg(long, required_unless_present = "list")]
+    machine: Option<String>,
+    /// The shell script its guests run as root; it writes /out/verdict.json
+    #[arg(long, required_unless_present = "list")]
+    script: Option<PathBuf>,
+    /// A binary to carry into the guests' /bin, with its libraries
+    #[arg(long = "bin", value_name = "PATH")]
+    binaries: Vec<PathBuf>,
+    /// When the machine is stopped if it has not ended by itself
+    #[arg(long, value_name = "SECS", default_value_t = 120)]
+    timeout: u64,
+    /// Where the result goes besides standard output; the guests' files go into a folder of this name without its ending
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// List the machines
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs the command; the exit code is 0 only if the script ended with 0 and left a verdict.
+pub fn command(args: &Args) -> Result<ExitCode> {
+    let (Some(machine), Some(script), false) = (&args.machine, &args.script, args.list) else {
+        return list().map(|()| ExitCode::SUCCESS);
+    };
+    let machine = named(machine)?;
+    let cache = cache();
+    let files = match &args.out {
+        Some(out) => out.with_extension(if out.extension().is_some() { "" } else { "files" }),
+        None => cache.join("last").join(machine.name),
+    };
+    let image = Image::prepare(&cache)?;
+    let job = Job {
+        script: script.clone(),
+        binaries: args.binaries.clone(),
+        timeout: Duration::from_secs(args.timeout),
+        files,
+    };
+    let outcome = job::run(machine, &image, &job)?;
+    for guest in &outcome.failures {
+        progress(format_args!("guest {}: the console last showed", guest.guest));
+        guest.console.iter().for_each(|line| progress(format_args!("  {line}")));
+    }
+    let json = serde_json::to_string_pretty(&outcome)? + "\n";
+    if let Some(out) = &args.out {
+        fs::write(out, &json).with_context(|| format!("{} could not be written", out.display()))?;
+    }
+    print(&json)?;
+    Ok(if outcome.passed() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn list() -> Result<()> {
+    let lines = MACHINES
+        .iter()
+        .map(|machine| format!("{:<12}{}\n", machine.name, machine.description));
+    print(&lines.collect::<String>())
+}
+
+fn print(text: &str) -> Result<()> {
+    std::io::stdout()
+        .lock()
+        .write_all(text.as_bytes())
+        .context("standard output could not be written")
+}
+
+/// `target/vm` of this workspace.
+fn cache() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || {
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .ancestors()
+                .nth(2)
+                .unwrap_or(Path::new("."))
+                .join("target")
+        },
+        PathBuf::from,
+    );
+    target.join("vm")
+}

@@ -1,0 +1,139 @@
+//! A running guest: started, watched, ended whatever happens, and asked for what it left in /out.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::image::Image;
+use super::job::Job;
+use super::machine::Machine;
+use super::outcome::GuestOutcome;
+use super::qemu::{self, Files};
+use super::{overlay, tool};
+
+/// The console's name among a guest's files.
+pub const CONSOLE: &str = "console.txt";
+
+/// The most a guest can hand back; the file is sparse.
+const OUTBOX_SIZE: u64 = 256 << 20;
+
+/// How long the first guest may take to lay the cable that the second plugs into.
+const CABLE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A QEMU process, killed when dropped.
+pub struct Guest {
+    number: u8,
+    process: Child,
+    directory: PathBuf,
+}
+
+impl Guest {
+    /// Starts guest `number` in a directory of its own under `work`.
+    pub fn start(machine: &Machine, number: u8, image: &Image, job: &Job, work: &Path) -> Result<Self> {
+        let directory = work.join(format!("guest{number}"));
+        fs::create_dir(&directory).with_context(|| format!("{} could not be made", directory.display()))?;
+        let (initramfs, console) = (directory.join("initramfs"), directory.join(CONSOLE));
+        let (outbox, cable) = (directory.join("outbox"), work.join("cable"));
+        overlay::write(&initramfs, image, machine, number, job)?;
+        File::create(&outbox)
+            .and_then(|file| file.set_len(OUTBOX_SIZE))
+            .with_context(|| format!("{} could not be made", outbox.display()))?;
+
+        let files = Files {
+            initramfs: &initramfs,
+            console: &console,
+            outbox: &outbox,
+            cable: &cable,
+        };
+        let said = File::create(directory.join("qemu.txt")).context("QEMU's messages have no file to go to")?;
+        let process = qemu::command(machine, number, image, &files)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(said)
+            .spawn()
+            .map_err(|error| tool::missing("qemu-system-x86_64", error))?;
+        let mut guest = Self {
+            number,
+            process,
+            directory,
+        };
+        if machine.guests > 1 && number == 1 {
+            guest.await_cable(&cable)?;
+        }
+        Ok(guest)
+    }
+
+    /// What this guest's folder is called.
+    pub fn name(&self) -> String {
+        format!("guest{}", self.number)
+    }
+
+    /// Whether it runs still; a QEMU that refused its arguments is an error.
+    pub fn running(&mut self) -> Result<bool> {
+        match self.process.try_wait().context("QEMU could not be waited for")? {
+            None => Ok(true),
+            Some(status) if status.success() => Ok(false),
+            Some(status) => bail!("QEMU ended with {status}: {}", self.text("qemu.txt").trim()),
+        }
+    }
+
+    /// Ends it if it runs, and unpacks what it handed back into `files`.
+    pub fn finish(self, files: &Path) -> Result<GuestOutcome> {
+        let (number, directory) = (self.number, self.directory.clone());
+        drop(self);
+        fs::create_dir_all(files).with_context(|| format!("{} could not be made", files.display()))?;
+        fs::copy(directory.join(CONSOLE), files.join(CONSOLE)).context("the guest left no console")?;
+        let outbox = directory.join("outbox");
+        if was_written(&outbox)? {
+            let mut unpack = Command::new("tar");
+            unpack
+                .args(["--no-same-owner", "-xf"])
+                .arg(&outbox)
+                .arg("-C")
+                .arg(files);
+            tool::output(&mut unpack)
+                .context("what the guest handed back is no whole archive; did /out outgrow it?")?;
+        }
+        GuestOutcome::read(number, files)
+    }
+
+    /// Waits for the socket of the first guest: the second, finding none, would give up.
+    fn await_cable(&mut self, cable: &Path) -> Result<()> {
+        let start = Instant::now();
+        while !cable.exists() {
+            if !self.running()? || start.elapsed() > CABLE_DEADLINE {
+                bail!(
+                    "the first guest opened no network socket for the second: {}",
+                    self.text("qemu.txt").trim()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.directory.join(name)).unwrap_or_default()
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Both fail only where the process is gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Whether an archive lies in the outbox: a guest that was stopped early leaves zeroes.
+fn was_written(outbox: &Path) -> Result<bool> {
+    let mut first = [0];
+    File::open(outbox)
+        .and_then(|mut file| file.read_exact(&mut first))
+        .with_context(|| format!("{} could not be read", outbox.display()))?;
+    Ok(first != [0])
+}

@@ -1,0 +1,35 @@
+# Helpers for scripts that run in a guest: `. /lib/gdr-guest.sh`, then pass and fail, and the verdict writes itself.
+# The script's exit status becomes 1 if anything failed, or if nothing was claimed at all.
+
+verdict_passed=
+verdict_failed=
+
+# JSON text without its quotes.
+json_text() { printf '%s' "$1" | tr '\n\t' '  ' | tr -d '\000-\037' | sed 's/[\\"]/\\&/g'; }
+
+# pass NAME: one claim held.
+pass() {
+  echo "pass: $1"
+  verdict_passed="$verdict_passed${verdict_passed:+,}\"$(json_text "$1")\""
+}
+
+# fail NAME WHY: one claim did not.
+fail() {
+  echo "FAIL: $1: $2"
+  verdict_failed="$verdict_failed${verdict_failed:+,}{\"name\":\"$(json_text "$1")\",\"why\":\"$(json_text "$2")\"}"
+}
+
+# expect NAME WANT GOT: a claim that two texts are equal.
+expect() {
+  if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "wanted $2, got $3"; fi
+}
+
+verdict() {
+  verdict_rc=$?
+  [ -z "$verdict_passed$verdict_failed" ] && fail "claims" "the script claimed nothing"
+  [ -n "$verdict_failed" ] && [ "$verdict_rc" = 0 ] && verdict_rc=1
+  printf '{"simulated":"%s","passed":[%s],"failed":[%s]}\n' \
+    "$GDR_SIMULATED" "$verdict_passed" "$verdict_failed" >/out/verdict.json
+  exit "$verdict_rc"
+}
+trap verdict EXIT

@@ -1,0 +1,191 @@
+//! The guest's kernel and base file system, built once out of Debian packages and kept under `target/vm/`.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::io::BufWriter;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::archive::Archive;
+use super::modules;
+use super::packages::Selection;
+use super::tool::{self, progress};
+
+/// Changes when this file builds another image out of the same packages.
+const RECIPE: u32 = 1;
+
+/// Parts of packages that no guest reads.
+const LEFT_OUT: &[&str] = &[
+    "boot",
+    "lib/modules",
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "usr/share/bug",
+    "usr/share/lintian",
+    "usr/share/bash-completion",
+    "usr/lib/x86_64-linux-gnu/gconv",
+];
+
+/// A kernel and the base initramfs that goes with it.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// The kernel, as QEMU takes it.
+    pub kernel: PathBuf,
+    /// An uncompressed archive: unpacking is quicker under emulation than decompressing.
+    pub base: PathBuf,
+}
+
+impl Image {
+    /// The image for the packages apt offers now; built if `cache` does not hold it.
+    pub fn prepare(cache: &Path) -> Result<Self> {
+        let selection = Selection::current()?;
+        let mut key = DefaultHasher::new();
+        (RECIPE, &selection.identity, modules::WANTED, LEFT_OUT).hash(&mut key);
+        let directory = cache.join(format!("image-{:016x}", key.finish()));
+        let image = Self {
+            kernel: directory.join("vmlinuz"),
+            base: directory.join("base.cpio"),
+        };
+        if !directory.exists() {
+            fs::create_dir_all(cache).with_context(|| format!("{} could not be made", cache.display()))?;
+            let work = tempfile::Builder::new()
+                .prefix("building-")
+                .tempdir_in(cache)
+                .with_context(|| format!("no working directory could be made in {}", cache.display()))?;
+            build(&selection, work.path())?;
+            // Complete or absent: a build that was stopped half way leaves nothing that looks like an image. Where two
+            // builds ran side by side, the second finds the place taken, and what lies there is as good.
+            if let Err(error) = fs::rename(work.path().join("image"), &directory)
+                && !directory.exists()
+            {
+                return Err(error).with_context(|| format!("{} could not be put in place", directory.display()));
+            }
+        }
+        Ok(image)
+    }
+}
+
+/// Builds `work/image/{vmlinuz,base.cpio}`.
+fn build(selection: &Selection, work: &Path) -> Result<()> {
+    let (tree, staged, image) = (work.join("tree"), work.join("staged"), work.join("image"));
+    progress(format_args!("downloading and unpacking the guest's packages"));
+    selection.unpack(&work.join("downloads"), &tree)?;
+    progress(format_args!("choosing kernel modules"));
+    let release = modules::stage(&tree, &staged)?;
+    progress(format_args!("writing the initramfs of Linux {release}"));
+    fs::create_dir_all(&image).with_context(|| format!("{} could not be made", image.display()))?;
+    let kernel = tree.join(format!("boot/vmlinuz-{release}"));
+    fs::copy(&kernel, image.join("vmlinuz")).with_context(|| format!("{} could not be copied", kernel.display()))?;
+
+    let path = image.join("base.cpio");
+    let file = File::create(&path).with_context(|| format!("{} could not be made", path.display()))?;
+    let mut archive = Archive::new(BufWriter::new(file));
+    for directory in [
+        "dev",
+        "proc",
+        "sys",
+        "run",
+        "tmp",
+        "out",
+        "root",
+        "etc",
+        "usr/bin",
+        "usr/sbin",
+        "usr/lib",
+        "usr/lib64",
+    ] {
+        archive.directory(directory)?;
+    }
+    for name in ["bin", "sbin", "lib", "lib64"] {
+        archive.symlink(name, &format!("usr/{name}"))?;
+    }
+    carry(&mut archive, &tree, &tree)?;
+    carry(&mut archive, &staged, &staged)?;
+    archive.finish()?;
+    libraries_are_there(&tree)
+}
+
+/// Copies everything under `at` into the archive, in the merged-/usr layout that Debian machines have.
+fn carry(archive: &mut Archive<BufWriter<File>>, root: &Path, at: &Path) -> Result<()> {
+    let mut entries = fs::read_dir(at)
+        .and_then(Iterator::collect::<std::io::Result<Vec<_>>>)
+        .with_context(|| format!("{} could not be listed", at.display()))?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let from = entry.path();
+        let relative = from.strip_prefix(root)?.to_string_lossy().into_owned();
+        if root.ends_with("tree") && LEFT_OUT.contains(&relative.as_str()) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            carry(archive, root, &from)?;
+        } else {
+            archive.copy(&merged(&relative), &from)?;
+        }
+    }
+    Ok(())
+}
+
+/// `bin/x` → `usr/bin/x`: the guest's /bin is a link, and an archive must not write through it.
+fn merged(relative: &str) -> String {
+    match relative.split('/').next() {
+        Some("bin" | "sbin" | "lib" | "lib64") => format!("usr/{relative}"),
+        _ => relative.to_owned(),
+    }
+}
+
+/// Every program must find its libraries inside the tree: the list of packages is written by hand.
+fn libraries_are_there(tree: &Path) -> Result<()> {
+    // These programs of iproute2 need more, and no guest uses them.
+    const UNUSED: &[&str] = &["ss", "arpd", "tc"];
+    for directory in [
+        "bin",
+        "sbin",
+        "usr/bin",
+        "usr/sbin",
+        "usr/lib/x86_64-linux-gnu/libibverbs",
+    ] {
+        let Ok(listing) = fs::read_dir(tree.join(directory)) else {
+            continue;
+        };
+        for entry in listing {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let executable =
+                fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+            if !executable && !name.contains(".so") || UNUSED.contains(&name.as_str()) || !is_elf(&path) {
+                continue;
+            }
+            let listed = match tool::output(modules::loader(tree).arg("--list").arg(&path)) {
+                Ok(listed) => listed,
+                Err(error) if format!("{error:#}").contains("shared libraries") => {
+                    return Err(error.context(format!("{name} lacks a library; add its package to USER_SPACE")));
+                }
+                // A static program has no list.
+                Err(_) => continue,
+            };
+            let root = tree.to_string_lossy();
+            let stray = |line: &&str| line.contains("not found") || line.contains("=> /") && !line.contains(&*root);
+            if let Some(line) = listed.lines().find(stray) {
+                bail!(
+                    "{name} needs a library that no listed package brings: {}; add its package to USER_SPACE",
+                    line.trim()
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_elf(path: &Path) -> bool {
+    use std::io::Read;
+    let mut magic = [0; 4];
+    File::open(path)
+        .and_then(|mut file| file.read_exact(&mut magic))
+        .is_ok()
+        && magic == *b"\x7fELF"
+}

@@ -1,0 +1,81 @@
+//! One run: a machine, a script, and what came of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::guest::Guest;
+use super::image::Image;
+use super::machine::Machine;
+use super::outcome::Outcome;
+use super::tool::progress;
+
+/// What to do in a machine.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The shell script every guest runs, as root, under dash.
+    pub script: PathBuf,
+    /// Binaries of the host that go into the guests' /bin, with their libraries.
+    pub binaries: Vec<PathBuf>,
+    /// When the watchdog ends the machine.
+    pub timeout: Duration,
+    /// Where the guests' /out lands; what an earlier run left there goes. With several guests, one folder each.
+    pub files: PathBuf,
+}
+
+/// Runs a job and waits for its end. A script that fails is an outcome; an error means that the machine did not run.
+pub fn run(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
+    let work = tempfile::Builder::new()
+        .prefix("gdr-vm-")
+        .tempdir()
+        .context("no working directory could be made")?;
+    clear(&job.files)?;
+    progress(format_args!("{}: starting ({})", machine.name, machine.description));
+    let start = Instant::now();
+    let mut guests = Vec::new();
+    for number in 1..=machine.guests {
+        guests.push(Guest::start(machine, number, image, job, work.path())?);
+    }
+    let mut timed_out = false;
+    while guests
+        .iter_mut()
+        .map(Guest::running)
+        .collect::<Result<Vec<_>>>()?
+        .contains(&true)
+    {
+        if start.elapsed() > job.timeout {
+            timed_out = true;
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let collected = guests
+        .into_iter()
+        .map(|guest| {
+            let files = if machine.guests == 1 {
+                job.files.clone()
+            } else {
+                job.files.join(guest.name())
+            };
+            guest.finish(&files)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let outcome = Outcome::new(machine, seconds, timed_out, job.files.clone(), collected);
+    progress(format_args!(
+        "{}: {} after {seconds:.1} s",
+        machine.name,
+        outcome.word()
+    ));
+    Ok(outcome)
+}
+
+/// Removes what an earlier run left, so that no old file passes for a new one.
+fn clear(files: &Path) -> Result<()> {
+    if files.join(super::guest::CONSOLE).exists() || files.join("guest1").join(super::guest::CONSOLE).exists() {
+        fs::remove_dir_all(files).with_context(|| format!("{} could not be cleared", files.display()))?;
+    }
+    fs::create_dir_all(files).with_context(|| format!("{} could not be made", files.display()))
+}

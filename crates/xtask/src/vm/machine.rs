@@ -1,0 +1,147 @@
+//! The machines, one constant each.
+
+use anyhow::{Context, Result};
+
+use super::hardware::{HostBridge, Part, Slot};
+
+/// A virtual machine, or several joined by a network.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// What it is called on the command line and in results.
+    pub name: &'static str,
+    /// What it has, in one sentence.
+    pub description: &'static str,
+    /// The IOMMU, and whether the kernel uses it.
+    pub iommu: Iommu,
+    /// NUMA nodes, each with two CPUs.
+    pub nodes: u8,
+    /// Root complexes besides q35's own.
+    pub bridges: &'static [HostBridge],
+    /// Whether a virtio network card at 10.0.0.N carries a Soft-RoCE device `rxe0`.
+    pub soft_roce: bool,
+    /// How many guests run the script side by side, on one network.
+    pub guests: u8,
+}
+
+/// What stands between devices and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Iommu {
+    /// The machine has none.
+    Absent,
+    /// It has one, and the kernel leaves it off.
+    Off,
+    /// It has one, and the kernel translates: this is what turns ACS on.
+    On,
+}
+
+impl Machine {
+    /// How results made on this machine are labelled.
+    pub fn simulated(&self) -> &'static str {
+        if self.bridges.is_empty() { "vm" } else { "vm-lookalike" }
+    }
+}
+
+/// Every machine.
+pub const MACHINES: &[Machine] = &[PLAIN, IOMMU_ON, IOMMU_OFF, RXE, TWO_GUESTS];
+
+/// The machine of this name.
+pub fn named(name: &str) -> Result<&'static Machine> {
+    MACHINES.iter().find(|machine| machine.name == name).with_context(|| {
+        let names: Vec<_> = MACHINES.iter().map(|machine| machine.name).collect();
+        format!("no machine is called {name:?}; there are {}", names.join(", "))
+    })
+}
+
+const PLAIN: Machine = Machine {
+    name: "plain",
+    description: "one node, no IOMMU, nothing of interest",
+    iommu: Iommu::Absent,
+    nodes: 1,
+    bridges: &[],
+    soft_roce: false,
+    guests: 1,
+};
+
+const IOMMU_ON: Machine = Machine {
+    name: "iommu-on",
+    description: "translating IOMMU, ACS on; two nodes: a switch with two GPU and one NIC look-alike on node 0, \
+                  a GPU and a NIC look-alike at root ports of node 1",
+    iommu: Iommu::On,
+    nodes: 2,
+    bridges: TWO_SOCKETS,
+    soft_roce: false,
+    guests: 1,
+};
+
+const IOMMU_OFF: Machine = Machine {
+    name: "iommu-off",
+    description: "the hardware and look-alikes of iommu-on with intel_iommu=off, ACS off",
+    iommu: Iommu::Off,
+    ..IOMMU_ON
+};
+
+const RXE: Machine = Machine {
+    name: "rxe",
+    description: "one node with Soft-RoCE: rxe0 on a virtio network card at 10.0.0.1",
+    soft_roce: true,
+    ..PLAIN
+};
+
+const TWO_GUESTS: Machine = Machine {
+    name: "two-guests",
+    description: "two machines like rxe, 10.0.0.1 and 10.0.0.2 on one cable; both run the script (GDR_GUEST=1, 2)",
+    guests: 2,
+    ..RXE
+};
+
+const TWO_SOCKETS: &[HostBridge] = &[
+    HostBridge {
+        bus: 0x40,
+        node: 0,
+        slots: &[port(0, &[slot(0, Part::Upstream, SWITCH)])],
+    },
+    HostBridge {
+        bus: 0x80,
+        node: 1,
+        slots: &[port(0, &[end(Part::Gpu)]), port(1, &[end(Part::Nic("mlx5_1"))])],
+    },
+];
+
+const SWITCH: &[Slot] = &[
+    port(0, &[end(Part::Gpu)]),
+    port(1, &[end(Part::Nic("mlx5_0"))]),
+    port(2, &[end(Part::Gpu)]),
+];
+
+const fn slot(device: u8, part: Part, below: &'static [Slot]) -> Slot {
+    Slot { device, part, below }
+}
+
+const fn port(device: u8, below: &'static [Slot]) -> Slot {
+    slot(device, Part::Port, below)
+}
+
+const fn end(part: Part) -> Slot {
+    slot(0, part, &[])
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+mod tests {
+    use super::{MACHINES, named};
+
+    #[test]
+    fn names_are_unique_and_look_alikes_are_called_so() {
+        for machine in MACHINES {
+            assert_eq!(named(machine.name).unwrap().description, machine.description);
+            let lookalike = machine.simulated() == "vm-lookalike";
+            assert_eq!(
+                machine.description.contains("look-alike"),
+                lookalike,
+                "{}",
+                machine.name
+            );
+        }
+        assert!(named("nonesuch").unwrap_err().to_string().contains("iommu-on"));
+    }
+}

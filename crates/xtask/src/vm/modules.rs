@@ -1,0 +1,126 @@
+//! The kernel modules a guest carries: those it may load, with all that they need.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::tool;
+
+/// What a guest may load; dependencies are found by depmod.
+pub const WANTED: &[&str] = &[
+    // The way out for results, and the network.
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_net",
+    // Soft-RoCE. crc32_generic is asked for by name at run time, which no dependency shows.
+    "rdma_rxe",
+    "crc32_generic",
+    "ib_uverbs",
+    "ib_umad",
+    "rdma_ucm",
+    // The driver of the NIC look-alikes' true selves, for a script that wants a net device under them.
+    "e1000e",
+];
+
+/// The modules of an unpacked kernel package, copied into `stage` and indexed there. Returns the kernel's release.
+pub fn stage(tree: &Path, stage: &Path) -> Result<String> {
+    let release = release(tree)?;
+    depmod(tree, tree, &release)?;
+    let from = tree.join("lib/modules").join(&release);
+    let to = stage.join("lib/modules").join(&release);
+    let index = read(&from.join("modules.dep"))?;
+    for module in closure(&index, WANTED)? {
+        let target = to.join(&module);
+        let parent = target.parent().map(Path::to_path_buf).unwrap_or_default();
+        fs::create_dir_all(&parent).with_context(|| format!("{} could not be made", parent.display()))?;
+        fs::copy(from.join(&module), &target).with_context(|| format!("{module} could not be copied"))?;
+    }
+    for list in ["modules.order", "modules.builtin", "modules.builtin.modinfo"] {
+        fs::copy(from.join(list), to.join(list)).with_context(|| format!("{list} could not be copied"))?;
+    }
+    depmod(tree, stage, &release)?;
+    Ok(release)
+}
+
+/// The one kernel release in the tree.
+fn release(tree: &Path) -> Result<String> {
+    let modules = tree.join("lib/modules");
+    let entry = fs::read_dir(&modules)
+        .and_then(|mut entries| entries.next().transpose())
+        .with_context(|| format!("{} could not be listed", modules.display()))?
+        .with_context(|| format!("the kernel package brought nothing under {}", modules.display()))?;
+    Ok(entry.file_name().to_string_lossy().into_owned())
+}
+
+/// Indexes the modules under `root` with the unpacked kmod, so that the host needs none.
+fn depmod(tree: &Path, root: &Path, release: &str) -> Result<()> {
+    let mut command = loader(tree);
+    command
+        .args(["--argv0", "depmod"])
+        .arg(tree.join("bin/kmod"))
+        .arg("-b")
+        .arg(root)
+        .arg(release);
+    tool::output(&mut command).map(drop)
+}
+
+/// The unpacked dynamic loader, set to look for libraries in the unpacked tree only.
+pub fn loader(tree: &Path) -> Command {
+    let libraries = [tree.join("lib/x86_64-linux-gnu"), tree.join("usr/lib/x86_64-linux-gnu")];
+    let path = libraries
+        .map(|directory| directory.to_string_lossy().into_owned())
+        .join(":");
+    let mut command = Command::new(tree.join("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"));
+    command.args(["--inhibit-cache", "--library-path", &path]);
+    command
+}
+
+/// The files of the wanted modules and of all they need, by a `modules.dep`.
+fn closure(index: &str, wanted: &[&str]) -> Result<BTreeSet<String>> {
+    let mut by_name = BTreeMap::new();
+    for line in index.lines() {
+        if let Some((file, needs)) = line.split_once(':') {
+            by_name.insert(name(file), (file, needs));
+        }
+    }
+    let mut files = BTreeSet::new();
+    for module in wanted {
+        let (file, needs) = by_name
+            .get(*module)
+            .with_context(|| format!("this kernel has no module {module} to carry"))?;
+        files.insert((*file).to_owned());
+        files.extend(needs.split_whitespace().map(str::to_owned));
+    }
+    Ok(files)
+}
+
+/// `kernel/drivers/virtio/virtio-pci.ko` → `virtio_pci`.
+fn name(file: &str) -> String {
+    let base = file.rsplit('/').next().unwrap_or(file);
+    base.split('.').next().unwrap_or(base).replace('-', "_")
+}
+
+fn read(path: &PathBuf) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("{} could not be read", path.display()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+mod tests {
+    use super::closure;
+
+    const INDEX: &str = "kernel/a/one-b.ko: kernel/a/two.ko kernel/a/three.ko\nkernel/a/two.ko:\nkernel/a/three.ko:\n";
+
+    #[test]
+    fn needs_are_carried_and_strangers_are_not() {
+        let files = closure(INDEX, &["one_b"]).unwrap();
+        assert_eq!(
+            files.into_iter().collect::<Vec<_>>(),
+            ["kernel/a/one-b.ko", "kernel/a/three.ko", "kernel/a/two.ko"]
+        );
+        assert!(closure(INDEX, &["four"]).unwrap_err().to_string().contains("four"));
+    }
+}

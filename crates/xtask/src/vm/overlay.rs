@@ -1,0 +1,114 @@
+//! What a run adds to the image: the script, the binaries under test with their libraries, and the guest's orders.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::archive::Archive;
+use super::hardware;
+use super::image::Image;
+use super::job::Job;
+use super::machine::Machine;
+use super::tool;
+
+const INIT: &str = include_str!("guest/init.sh");
+const LOOK_ALIKES: &str = include_str!("guest/look-alikes.sh");
+const HELPERS: &str = include_str!("guest/gdr-guest.sh");
+
+/// Writes the whole initramfs of one guest: the base, then this run's files.
+pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Job) -> Result<()> {
+    let what = || format!("the guest's initramfs {} could not be written", path.display());
+    fs::copy(&image.base, path).with_context(what)?;
+    let file = File::options().append(true).open(path).with_context(what)?;
+    let mut archive = Archive::new(BufWriter::new(file));
+
+    archive.file("init", 0o755, INIT.as_bytes())?;
+    archive.file("usr/lib/gdr-guest.sh", 0o644, HELPERS.as_bytes())?;
+    archive.file("gdr/look-alikes.sh", 0o644, LOOK_ALIKES.as_bytes())?;
+    archive.file("gdr/look-alikes", 0o644, hardware::plan(machine.bridges).as_bytes())?;
+    archive.file("gdr/environment", 0o644, environment(machine, number).as_bytes())?;
+    let script = fs::read(&job.script).with_context(|| {
+        format!(
+            "the script {} could not be read; --script names a file",
+            job.script.display()
+        )
+    })?;
+    archive.file("gdr/script", 0o755, &script)?;
+    for binary in &job.binaries {
+        carry(&mut archive, binary)?;
+    }
+    archive.finish().map(drop)
+}
+
+/// Shell assignments the init script reads.
+fn environment(machine: &Machine, number: u8) -> String {
+    let mut lines = vec![
+        format!("export GDR_MACHINE={}", machine.name),
+        format!("export GDR_SIMULATED={}", machine.simulated()),
+        format!("export GDR_GUEST={number}"),
+    ];
+    if machine.soft_roce {
+        lines.push(format!("export GDR_ADDRESS=10.0.0.{number}"));
+        let peer = if machine.guests > 1 { 3 - number } else { number };
+        lines.push(format!("export GDR_PEER=10.0.0.{peer}"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A binary of the host into the guest's /bin, and its libraries where the binary will look for them.
+fn carry<W: io::Write>(archive: &mut Archive<W>, binary: &Path) -> Result<()> {
+    let name = binary
+        .file_name()
+        .with_context(|| format!("--bin {} names no file", binary.display()))?
+        .to_string_lossy()
+        .into_owned();
+    let real = fs::canonicalize(binary)
+        .with_context(|| format!("--bin {} does not exist; build it first", binary.display()))?;
+    archive.copy(&format!("usr/bin/{name}"), &real)?;
+    for library in libraries(&real)? {
+        let within = library
+            .strip_prefix("/")
+            .unwrap_or(&library)
+            .to_string_lossy()
+            .into_owned();
+        let within = if within.starts_with("lib") {
+            format!("usr/{within}")
+        } else {
+            within
+        };
+        if !archive.has(&within) {
+            let real =
+                fs::canonicalize(&library).with_context(|| format!("{} could not be resolved", library.display()))?;
+            archive.copy(&within, &real)?;
+        }
+    }
+    Ok(())
+}
+
+/// What ldd finds, the dynamic loader among it: loader and libc must be of one build, so all come from the host.
+fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
+    let output = match tool::output(Command::new("ldd").arg(binary)) {
+        Ok(output) => output,
+        // ldd fails on a static binary.
+        Err(error) if format!("{error:#}").contains("not a dynamic executable") => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let mut libraries = Vec::new();
+    for line in output.lines() {
+        if line.contains("not found") {
+            bail!(
+                "{} needs {}, which this host lacks too; install it",
+                binary.display(),
+                line.trim()
+            );
+        }
+        let path = line.split_whitespace().find(|word| word.starts_with('/'));
+        libraries.extend(path.map(PathBuf::from));
+    }
+    Ok(libraries)
+}

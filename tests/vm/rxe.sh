@@ -1,0 +1,22 @@
+# Verbs end to end on one host: Soft-RoCE, with perftest as both ends. Machine: rxe.
+. /lib/gdr-guest.sh
+
+ibv_devinfo -d rxe0 >/out/ibv_devinfo.txt 2>&1
+cat /out/ibv_devinfo.txt
+case $(cat /out/ibv_devinfo.txt) in
+  *PORT_ACTIVE*) pass "port is active" ;;
+  *) fail "port is active" "ibv_devinfo says otherwise" ;;
+esac
+
+ib_write_bw -d rxe0 -x 1 -s 65536 -n 100 >/out/server.txt 2>&1 &
+sleep 2
+ib_write_bw -d rxe0 -x 1 -s 65536 -n 100 "$GDR_ADDRESS" >/out/client.txt 2>&1
+expect "ib_write_bw ends well" 0 $?
+cat /out/client.txt
+# The row of 65536 bytes: size, iterations, peak, average MB/s.
+average=$(awk '$1 == 65536 { print $4 }' /out/client.txt)
+if awk -v average="$average" 'BEGIN { exit !(average > 0) }'; then
+  pass "bytes moved"
+else
+  fail "bytes moved" "average bandwidth reads '$average'"
+fi

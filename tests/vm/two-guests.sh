@@ -1,0 +1,33 @@
+# Verbs between two hosts. Machine: two-guests; guest 1 serves, guest 2 asks.
+. /lib/gdr-guest.sh
+
+tries=0
+until ping -c 1 -W 1 "$GDR_PEER" >/out/ping.txt 2>&1; do
+  tries=$((tries + 1))
+  if [ "$tries" -gt 60 ]; then
+    fail "ping $GDR_PEER" "no answer in a minute"
+    exit 1
+  fi
+  sleep 1
+done
+pass "ping $GDR_PEER"
+
+if [ "$GDR_GUEST" = 1 ]; then
+  ib_write_bw -d rxe0 -x 1 -s 65536 -n 100 >/out/write_bw.txt 2>&1
+  expect "ib_write_bw serves" 0 $?
+else
+  # The server may not listen yet.
+  tries=0
+  until ib_write_bw -d rxe0 -x 1 -s 65536 -n 100 "$GDR_PEER" >/out/write_bw.txt 2>&1; do
+    tries=$((tries + 1))
+    [ "$tries" -gt 10 ] && break
+    sleep 2
+  done
+  average=$(awk '$1 == 65536 { print $4 }' /out/write_bw.txt)
+  if awk -v average="$average" 'BEGIN { exit !(average > 0) }'; then
+    pass "bytes moved between hosts"
+  else
+    fail "bytes moved between hosts" "average bandwidth reads '$average'"
+  fi
+fi
+cat /out/write_bw.txt
