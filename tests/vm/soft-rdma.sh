@@ -1,0 +1,9 @@
+# A software RDMA device sits where its network device sits, and is no card. Machine: rxe.
+. /lib/gdr-guest.sh
+
+gdr topo --format json >/out/topo.json
+expect "gdr topo" 0 $?
+gdr doctor --format json >/out/doctor.json
+cat /sys/class/infiniband/rxe0/parent >/out/parent.txt
+readlink -f "/sys/class/net/$(cat /out/parent.txt)" >/out/netdev.txt
+pass "collected"
