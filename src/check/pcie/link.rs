@@ -6,7 +6,7 @@ use super::{Ctx, endpoints};
 use crate::check::{Judgement, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, LinkState, PciDevice, Why};
 
-/// One link, named by the port above it.
+/// One link, named by the port above it, or by what is below it where no port is seen.
 struct Hop<'a> {
     below: &'a PciDevice,
     link: LinkState,
@@ -66,12 +66,11 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
         }
         let chain = std::iter::successors(Some(device), |device| ctx.forest.parent(device));
         for below in chain {
-            let Some(above) = ctx.forest.parent(below) else {
-                break;
-            };
+            // A guest sees its cards without the port above them: then a link goes by the card.
+            let above = ctx.forest.parent(below).map_or(below.bdf, |parent| parent.bdf);
             match ctx.forest.link_above(below) {
                 Fact::Known(Some(link)) => {
-                    let hop = hops.entry(above.bdf).or_insert(Hop {
+                    let hop = hops.entry(above).or_insert(Hop {
                         below,
                         link,
                         nic: false,
@@ -105,7 +104,10 @@ fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
     let known = current.speed.transfers_per_second().is_some();
     let narrow = current.width < max.width;
     let slow = known && current.speed < max.speed;
-    let between = format!("The link between {above} and {below}");
+    let between = match above == hop.below.bdf {
+        true => format!("The link above {below}"),
+        false => format!("The link between {above} and {below}"),
+    };
     let (broken, message, advice) = match (narrow, slow) {
         (false, false) => return None,
         (true, _) => (

@@ -17,7 +17,7 @@ pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let message = match files.is_empty() {
             true => "This is not a container.".to_owned(),
             false => format!(
-                "This is not a container: a {} is left from an image, but the namespaces are the machine's own.",
+                "This is not a container: the namespaces are the machine's own, though container engines leave this: {}.",
                 words::list(files.iter().map(|file| file.as_str()))
             ),
         };
@@ -117,7 +117,7 @@ mod tests {
         );
         let found = only("platform.container", &with(&["file /.dockerenv"]));
         assert_eq!(found.outcome, Outcome::Pass);
-        assert!(found.message.contains("a file /.dockerenv is left from an image"));
+        assert!(found.message.contains("container engines leave this: file /.dockerenv"));
     }
 
     #[test]
