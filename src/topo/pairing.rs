@@ -152,8 +152,9 @@ fn advice(facts: &Facts, me: &Row, partner: &Row) -> String {
         _ => ", best below the same switch",
     };
     let address = |row: &Row| row.bdf.map_or_else(String::new, |bdf| format!(" ({bdf})"));
+    let from = place(nic).map_or_else(String::new, |place| format!(" from {}", place.root));
     format!(
-        "move {}{} to a slot on the host bridge of {}{}: {bus}{node}{below}",
+        "move {}{}{from}, or put another NIC, to a slot on the host bridge of {}{}: {bus}{node}{below}",
         nic.label,
         address(nic),
         gpu.name,
