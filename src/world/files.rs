@@ -22,7 +22,7 @@ pub trait Files: Send + Sync {
     /// Whether this process may read and write what is there; not covered for a recorded machine.
     fn usable(&self, path: &Path) -> Fact<bool>;
 
-    /// A whole file, of at most [`MOST`] bytes.
+    /// A whole file, of at most 16 MiB.
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
         let file = self.open(path)?;
         let mut bytes = vec![0; 4096];

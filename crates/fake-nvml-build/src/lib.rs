@@ -50,6 +50,9 @@ pub fn build(driver: Driver) -> Result<PathBuf, String> {
 
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
+        // A sanitizer is for the program under test, not for the library that it loads.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .args([
             "build",
             "--quiet",
