@@ -235,6 +235,25 @@ fn pairs_are_ready_lines() {
 }
 
 #[test]
+fn nvme_controllers_are_rows_on_request() {
+    let dir = laid_out(&Machine::load("hgx-h100-8gpu-8nic"));
+    let controllers = |args: &[&str]| topo(dir.path(), args).matches("\nNVME").count();
+    assert_eq!((controllers(&[]), controllers(&["--nvme"])), (0, 2));
+}
+
+#[test]
+fn colour_is_asked_for_or_absent() {
+    let dir = laid_out(&Machine::load("hgx-acs-redirect"));
+    assert!(!topo(dir.path(), &[]).contains('\u{1b}'));
+    let painted = topo(dir.path(), &["--color", "always"]);
+    // Green PIX, red SYS.
+    assert!(
+        painted.contains("\u{1b}[32mPIX\u{1b}[0m") && painted.contains("\u{1b}[31mSYS\u{1b}[0m"),
+        "{painted:?}"
+    );
+}
+
+#[test]
 fn check_fails_where_the_best_nic_is_a_bad_one() {
     let code = |name: &str| {
         let dir = laid_out(&Machine::load(name));

@@ -70,6 +70,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.kernel = kernel::kernel(files, &pci, &mut notes);
         facts.process = process::process(files, &mut notes);
         facts.platform = platform::platform(files, &pci, &mut notes);
+        facts.tools = tools(world);
     }
     facts.pci = pci;
     facts.nvml = match nvml {
@@ -80,6 +81,17 @@ pub fn facts(world: &World, want: Want) -> Facts {
     notes.dedup();
     facts.notes = notes;
     facts
+}
+
+/// The tools that the fixes of findings name.
+const TOOLS: [&str; 2] = ["setpci", "modprobe"];
+
+fn tools(world: &World) -> BTreeMap<String, Option<String>> {
+    let locate = |name: &str| {
+        let path = world.tools.locate(world.files.as_ref(), name);
+        path.map(|path| path.display().to_string())
+    };
+    TOOLS.map(|name| (name.to_owned(), locate(name))).into()
 }
 
 fn nvml_is_worth_asking<T>(gpus: &Fact<BTreeMap<Bdf, T>>, want: NvmlWant) -> bool {

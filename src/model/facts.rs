@@ -1,5 +1,7 @@
 //! Everything the collectors read of one machine.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +39,8 @@ pub struct Facts {
     pub process: Process,
     /// The platform.
     pub platform: Platform,
+    /// Command-line tools that a fix may name: where each is, or none.
+    pub tools: BTreeMap<String, Option<String>>,
     /// CPUs that are online.
     pub online_cpus: Fact<IdList>,
     /// What could not be read or made sense of, for the reader of the report.
