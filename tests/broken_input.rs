@@ -229,6 +229,38 @@ fn links_lead_nowhere_outside_the_root() {
     );
 }
 
+/// Links that name each of two functions as the bridge above the other, and one as its own.
+#[test]
+fn a_tree_that_is_a_circle_is_walked_to_an_end() {
+    let dir = laid_out("hgx-acs-redirect");
+    let devices = dir.path().join("sys/bus/pci/devices");
+    for (name, above) in [
+        ("0000:18:00.0", "0000:17:01.0"),
+        ("0000:17:01.0", "0000:18:00.0"),
+        ("0000:19:00.0", "0000:19:00.0"),
+    ] {
+        let link = devices.join(name);
+        let old = fs::canonicalize(&link).expect("a device");
+        let inside = format!("sys/devices/pci0000:15/{above}/{name}");
+        fs::create_dir_all(dir.path().join(&inside)).expect("a directory");
+        for file in ["config", "numa_node"] {
+            fs::copy(old.join(file), dir.path().join(&inside).join(file)).expect("copied");
+        }
+        fs::remove_file(&link).expect("removed");
+        symlink(format!("../../../../{inside}"), &link).expect("a link");
+    }
+    for args in [
+        &["topo"][..],
+        &["topo", "--format", "json"],
+        &["topo", "--format", "svg"],
+        &["topo", "--pairs"],
+        &["doctor"],
+    ] {
+        let run = run(dir.path(), args);
+        assert!([0, 1, 3].contains(&run.code), "{args:?}: {} {}", run.code, run.stderr);
+    }
+}
+
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let dir = laid_out("hgx-h100-8gpu-8nic");

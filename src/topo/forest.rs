@@ -81,9 +81,16 @@ impl<'a> Forest<'a> {
             .map(|at| &self.devices[*at])
     }
 
-    /// The bridge directly above a function.
+    /// The bridge directly above a function. Each parent is nearer to the root than its child: links written by hand may
+    /// lead in a circle, and a walk upwards ends all the same.
     pub fn parent(&self, device: &PciDevice) -> Option<&'a PciDevice> {
-        self.device(*device.place.known()?.bridges.last()?)
+        let (bridge, above) = device.place.known()?.bridges.split_last()?;
+        self.device(*bridge).filter(|parent| {
+            parent
+                .place
+                .known()
+                .is_none_or(|place| place.bridges.len() <= above.len())
+        })
     }
 
     /// What a function is, judged by its parent: QEMU's root ports below a switch are its downstream ports, and say
