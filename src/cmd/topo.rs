@@ -21,7 +21,7 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let facts = collect::facts(world, want(options));
-    super::notes(global, &facts, err)?;
+    super::notes(global, &facts, err);
     if let Some(why) = facts.pci.why() {
         bail!(
             "the PCI devices cannot be listed ({}): {}",
@@ -52,7 +52,7 @@ pub fn run(
         (_, TopoFormat::Json) => json::text(&view)?,
         (_, TopoFormat::Svg) => svg::svg(&facts, &topology, &name),
     };
-    out.write_all(text.as_bytes())?;
+    super::print(out, &text)?;
     Ok(if options.check { verdict(&topology) } else { 0 })
 }
 
@@ -108,7 +108,7 @@ fn nvml_note(facts: &Facts) -> Option<String> {
 fn matrix(view: &View<'_>, err: &mut dyn Write) -> anyhow::Result<String> {
     let dialect = smi::dialect(view.facts);
     if let Some(note) = dialect.note() {
-        writeln!(err, "gdr: {note}")?;
+        super::remark(err, &note);
     }
     if view.topology.rows_of(Kind::Gpu).next().is_none() {
         bail!("there is no NVIDIA GPU here: nvidia-smi prints no matrix without one");
