@@ -261,6 +261,39 @@ fn a_tree_that_is_a_circle_is_walked_to_an_end() {
     }
 }
 
+/// Names and values come from files that anybody may have written: none of them reaches the terminal as a command.
+#[test]
+fn nothing_that_was_read_moves_the_terminal() {
+    let dir = laid_out("dual-epyc");
+    let evil = "ev\u{1b}[2Jil\u{7}\n";
+    let sys = dir.path().join("sys");
+    let class = sys.join("class/infiniband");
+    fs::rename(class.join("mlx5_10"), class.join(evil)).expect("renamed");
+    fs::write(sys.join("bus/pci/devices/0000:01:00.0/numa_node"), evil).expect("written");
+    fs::remove_dir_all(dir.path().join("proc/driver/nvidia/gpus/0000:41:00.0")).expect("removed");
+    let driver = sys.join("bus/pci/devices/0000:41:00.0/driver");
+    fs::remove_file(&driver).expect("removed");
+    symlink(format!("../../bus/pci/drivers/{evil}"), &driver).expect("a link");
+    for args in [
+        &["topo", "--verbose"][..],
+        &["topo", "--pairs"],
+        &["topo", "--path", "GPU0", "NIC0"],
+        &["topo", "--format", "nvidia-smi"],
+        &["topo", "--format", "svg"],
+        &["topo", "--format", "json"],
+        &["doctor", "--verbose"],
+        &["doctor", "--format", "json"],
+    ] {
+        let run = run(dir.path(), args);
+        for text in [&run.stdout, &run.stderr] {
+            assert!(
+                !text.contains("\u{1b}[2J") && !text.contains('\u{7}'),
+                "{args:?}: {text:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let dir = laid_out("hgx-h100-8gpu-8nic");
@@ -282,6 +315,45 @@ fn a_reader_that_goes_away_is_no_error() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// `gdr doctor | head -1` in a script with pipefail: no reader makes a broken machine well.
+#[test]
+fn the_verdict_stands_whoever_reads_it() {
+    let dir = laid_out("hgx-acs-redirect");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let doctor = Command::new(env!("CARGO_BIN_EXE_gdr"))
+        .args(["--sysroot", &dir.path().to_string_lossy(), "doctor"])
+        .stdout(writer)
+        .output()
+        .expect("gdr starts");
+    assert_eq!(
+        doctor.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&doctor.stderr)
+    );
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let topo = Command::new(env!("CARGO_BIN_EXE_gdr"))
+        .args(["--sysroot", &dir.path().to_string_lossy(), "topo", "--verbose"])
+        .stderr(writer)
+        .output()
+        .expect("gdr starts");
+    assert!(
+        !topo.stdout.is_empty(),
+        "nobody heard the notes, and the matrix is gone too"
+    );
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let topo = Command::new(env!("CARGO_BIN_EXE_gdr"))
+        .args(["--sysroot", &dir.path().to_string_lossy(), "topo"])
+        .stdout(full)
+        .output()
+        .expect("gdr starts");
+    let said = String::from_utf8_lossy(&topo.stderr);
+    assert_eq!(topo.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot write the output"), "{said}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub fn text(view: &View<'_>) -> String {
     page.push('\n');
     page.push_str(&pairing(view));
     for remark in remarks(view) {
-        page.push_str(&format!("\n{remark}\n"));
+        page.push_str(&format!("\n{}\n", printable(&remark)));
     }
     page
 }
@@ -206,7 +206,7 @@ fn one(view: &View<'_>, m: &Match) -> String {
         }
     }
     if let Some(advice) = &m.advice {
-        text.push_str(&format!("\n  {advice}"));
+        text.push_str(&format!("\n  {}", printable(advice)));
     }
     text.push('\n');
     text
