@@ -111,6 +111,11 @@ impl<'a> Forest<'a> {
         }
     }
 
+    /// Why the capabilities of one end of the link above a function are unknown: then the link may be all that end can do.
+    pub fn one_end_unknown(&self, device: &PciDevice) -> Option<Why> {
+        own_link(device).why().or_else(|| own_link(self.parent(device)?).why())
+    }
+
     /// The link above a function; none for what has no link of its own above it: ports of the root complex, the inner
     /// side of a switch, and devices integrated into the root complex. A guest often sees a device without the port
     /// above it: then it is what the device says.
