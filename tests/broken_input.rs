@@ -212,6 +212,25 @@ fn unprivileged_configuration_space_is_unknown_and_never_clean() {
     }
 }
 
+/// A copy that follows links leaves directories: where the device sits is lost, and that is not the same as nowhere.
+#[test]
+fn a_device_without_its_link_is_unknown_and_not_gone() {
+    let dir = laid_out("numa-minus-one");
+    let device = dir.path().join("sys/class/infiniband/mlx5_0");
+    fs::remove_file(&device).expect("removed");
+    fs::create_dir(&device).expect("a directory");
+    let report = run(dir.path(), &["doctor", "--format", "json"]);
+    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let found: Vec<(&Value, &Value)> = report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter(|finding| finding["id"] == "rdma.device")
+        .map(|finding| (&finding["subject"], &finding["outcome"]))
+        .collect();
+    assert_eq!(found, [(&"mlx5_0".into(), &"unknown".into())]);
+}
+
 #[test]
 fn links_lead_nowhere_outside_the_root() {
     let dir = laid_out("h200-x1");
