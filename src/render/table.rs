@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use super::text::{Tone, bandwidth, printable};
 use super::{Style, View};
 use crate::model::{Fact, Kind, Match, Row};
-use crate::topo::{between, redirects};
+use crate::topo::{between, redirects, verb};
 
 /// The whole page.
 pub fn text(view: &View<'_>) -> String {
@@ -200,7 +200,7 @@ fn one(view: &View<'_>, m: &Match) -> String {
         }
         for redirect in redirects(view.forest, &path) {
             if let Some(bits) = redirect.bits.known().filter(|bits| !bits.is_empty()) {
-                let what = format!("ACS at {} redirects it: {}", redirect.port, bits.join(" "));
+                let what = format!("ACS at {} {} it: {}", redirect.port, verb(bits), bits.join(" "));
                 text.push_str(&format!("\n  {}", view.style.paint(Tone::Bad, &what)));
             }
         }
