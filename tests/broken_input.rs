@@ -74,6 +74,8 @@ fn a_profile_that_is_none() {
         &run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]),
         &["line 3", "colour"],
     );
+    let said = run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]).stderr;
+    assert_eq!(said.matches("unknown field").count(), 1, "said twice: {said}");
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub fn run(
 
 fn want(options: &Topo) -> Want {
     Want {
-        nvme: options.nvme,
+        nvme: options.nvme || options.path.iter().flatten().any(|end| names_nvme(end)),
         nvml: NvmlWant {
             links: options.p2p.is_none() && !options.pci,
             p2p: options.p2p.is_some(),
@@ -69,6 +69,11 @@ fn want(options: &Topo) -> Want {
         },
         system: false,
     }
+}
+
+/// Whether the end of a path is written as an NVMe controller: NVME0, nvme0.
+fn names_nvme(end: &str) -> bool {
+    end.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("nvme"))
 }
 
 fn p2p(view: &View<'_>, letter: P2p) -> anyhow::Result<String> {
