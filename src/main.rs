@@ -24,19 +24,10 @@ fn main() -> ExitCode {
     }
     match cmd::run(Cli::parse(), &mut io::stdout().lock(), &mut io::stderr().lock()) {
         Ok(code) => ExitCode::from(code),
-        // Whoever read our output has seen enough.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody is left to tell where this fails too.
             let _ = writeln!(io::stderr(), "gdr: {error:#}");
             ExitCode::from(TROUBLE)
         }
     }
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -74,6 +74,8 @@ fn a_profile_that_is_none() {
         &run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]),
         &["line 3", "colour"],
     );
+    let said = run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]).stderr;
+    assert_eq!(said.matches("unknown field").count(), 1, "said twice: {said}");
 }
 
 #[test]
@@ -212,6 +214,25 @@ fn unprivileged_configuration_space_is_unknown_and_never_clean() {
     }
 }
 
+/// A copy that follows links leaves directories: where the device sits is lost, and that is not the same as nowhere.
+#[test]
+fn a_device_without_its_link_is_unknown_and_not_gone() {
+    let dir = laid_out("numa-minus-one");
+    let device = dir.path().join("sys/class/infiniband/mlx5_0");
+    fs::remove_file(&device).expect("removed");
+    fs::create_dir(&device).expect("a directory");
+    let report = run(dir.path(), &["doctor", "--format", "json"]);
+    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let found: Vec<(&Value, &Value)> = report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter(|finding| finding["id"] == "rdma.device")
+        .map(|finding| (&finding["subject"], &finding["outcome"]))
+        .collect();
+    assert_eq!(found, [(&"mlx5_0".into(), &"unknown".into())]);
+}
+
 #[test]
 fn links_lead_nowhere_outside_the_root() {
     let dir = laid_out("h200-x1");
@@ -227,6 +248,71 @@ fn links_lead_nowhere_outside_the_root() {
         "it read the file outside: {}",
         run.stderr
     );
+}
+
+/// Links that name each of two functions as the bridge above the other, and one as its own.
+#[test]
+fn a_tree_that_is_a_circle_is_walked_to_an_end() {
+    let dir = laid_out("hgx-acs-redirect");
+    let devices = dir.path().join("sys/bus/pci/devices");
+    for (name, above) in [
+        ("0000:18:00.0", "0000:17:01.0"),
+        ("0000:17:01.0", "0000:18:00.0"),
+        ("0000:19:00.0", "0000:19:00.0"),
+    ] {
+        let link = devices.join(name);
+        let old = fs::canonicalize(&link).expect("a device");
+        let inside = format!("sys/devices/pci0000:15/{above}/{name}");
+        fs::create_dir_all(dir.path().join(&inside)).expect("a directory");
+        for file in ["config", "numa_node"] {
+            fs::copy(old.join(file), dir.path().join(&inside).join(file)).expect("copied");
+        }
+        fs::remove_file(&link).expect("removed");
+        symlink(format!("../../../../{inside}"), &link).expect("a link");
+    }
+    for args in [
+        &["topo"][..],
+        &["topo", "--format", "json"],
+        &["topo", "--format", "svg"],
+        &["topo", "--pairs"],
+        &["doctor"],
+    ] {
+        let run = run(dir.path(), args);
+        assert!([0, 1, 3].contains(&run.code), "{args:?}: {} {}", run.code, run.stderr);
+    }
+}
+
+/// Names and values come from files that anybody may have written: none of them reaches the terminal as a command.
+#[test]
+fn nothing_that_was_read_moves_the_terminal() {
+    let dir = laid_out("dual-epyc");
+    let evil = "ev\u{1b}[2Jil\u{7}\n";
+    let sys = dir.path().join("sys");
+    let class = sys.join("class/infiniband");
+    fs::rename(class.join("mlx5_10"), class.join(evil)).expect("renamed");
+    fs::write(sys.join("bus/pci/devices/0000:01:00.0/numa_node"), evil).expect("written");
+    fs::remove_dir_all(dir.path().join("proc/driver/nvidia/gpus/0000:41:00.0")).expect("removed");
+    let driver = sys.join("bus/pci/devices/0000:41:00.0/driver");
+    fs::remove_file(&driver).expect("removed");
+    symlink(format!("../../bus/pci/drivers/{evil}"), &driver).expect("a link");
+    for args in [
+        &["topo", "--verbose"][..],
+        &["topo", "--pairs"],
+        &["topo", "--path", "GPU0", "NIC0"],
+        &["topo", "--format", "nvidia-smi"],
+        &["topo", "--format", "svg"],
+        &["topo", "--format", "json"],
+        &["doctor", "--verbose"],
+        &["doctor", "--format", "json"],
+    ] {
+        let run = run(dir.path(), args);
+        for text in [&run.stdout, &run.stderr] {
+            assert!(
+                !text.contains("\u{1b}[2J") && !text.contains('\u{7}'),
+                "{args:?}: {text:?}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -250,6 +336,45 @@ fn a_reader_that_goes_away_is_no_error() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// `gdr doctor | head -1` in a script with pipefail: no reader makes a broken machine well.
+#[test]
+fn the_verdict_stands_whoever_reads_it() {
+    let dir = laid_out("hgx-acs-redirect");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let doctor = Command::new(env!("CARGO_BIN_EXE_gdr"))
+        .args(["--sysroot", &dir.path().to_string_lossy(), "doctor"])
+        .stdout(writer)
+        .output()
+        .expect("gdr starts");
+    assert_eq!(
+        doctor.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&doctor.stderr)
+    );
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let topo = Command::new(env!("CARGO_BIN_EXE_gdr"))
+        .args(["--sysroot", &dir.path().to_string_lossy(), "topo", "--verbose"])
+        .stderr(writer)
+        .output()
+        .expect("gdr starts");
+    assert!(
+        !topo.stdout.is_empty(),
+        "nobody heard the notes, and the matrix is gone too"
+    );
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let topo = Command::new(env!("CARGO_BIN_EXE_gdr"))
+        .args(["--sysroot", &dir.path().to_string_lossy(), "topo"])
+        .stdout(full)
+        .output()
+        .expect("gdr starts");
+    let said = String::from_utf8_lossy(&topo.stderr);
+    assert_eq!(topo.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot write the output"), "{said}");
 }
 
 #[test]

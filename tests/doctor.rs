@@ -149,6 +149,31 @@ fn the_list_names_every_check_of_the_catalogue_so_far() {
 }
 
 #[test]
+fn a_narrow_terminal_is_filled_and_not_overrun() {
+    let dir = laid_out("h200-x1");
+    let lines = |columns: &str| {
+        let gdr = Gdr::new().sysroot(dir.path()).args(["doctor"]).env("COLUMNS", columns);
+        let text = gdr.run().stdout;
+        // Not the title and the sums, and not commands, which are copied whole.
+        let body = text.lines().skip(3).take_while(|line| !line.is_empty());
+        let lines = body.filter(|line| !line.contains("fix: "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    for columns in [60, 80, 100] {
+        let lines = lines(&columns.to_string());
+        let longest = lines.iter().map(|line| line.chars().count()).max().expect("lines");
+        assert!(longest <= columns, "{longest} of {columns}: {lines:#?}");
+        assert!(longest + 12 > columns, "{longest} of {columns}: {lines:#?}");
+    }
+    assert!(
+        lines("40").len() < 3 * lines("100").len(),
+        "one word a line: {:#?}",
+        lines("40")
+    );
+    assert_eq!(lines("20"), lines("40"));
+}
+
+#[test]
 fn the_platform_can_be_asserted_and_the_report_says_so() {
     for (kind, word) in [("bare-metal", "bare metal"), ("guest", "virtual machine")] {
         let (_, report) = doctor("h200-x1", &["--platform", kind]);

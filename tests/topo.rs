@@ -208,6 +208,13 @@ fn a_path_names_each_hop() {
 }
 
 #[test]
+fn a_path_to_an_nvme_controller_needs_no_other_option() {
+    let dir = laid_out(&Machine::load("hgx-acs-redirect"));
+    let path = topo(dir.path(), &["--path", "GPU0", "nvme0"]);
+    assert!(path.starts_with("GPU0 (NVIDIA H100 80GB HBM3) to NVME0"), "{path}");
+}
+
+#[test]
 fn pairs_are_ready_lines() {
     let dir = laid_out(&Machine::load("hgx-h100-8gpu-8nic"));
     let text = topo(dir.path(), &["--pairs"]);

@@ -8,6 +8,9 @@ use crate::render::Style;
 /// Width where nothing says how wide the terminal is.
 const WIDTH: usize = 100;
 
+/// Below this nothing is worth reading.
+const NARROWEST: usize = 40;
+
 /// How to print on standard output.
 pub fn style(when: ColorWhen) -> Style {
     let terminal = std::io::stdout().is_terminal();
@@ -22,7 +25,7 @@ pub fn style(when: ColorWhen) -> Style {
         width: std::env::var("COLUMNS")
             .ok()
             .and_then(|columns| columns.parse().ok())
-            .filter(|columns| *columns >= 40)
-            .unwrap_or(WIDTH),
+            .filter(|columns| *columns > 0)
+            .map_or(WIDTH, |columns: usize| columns.max(NARROWEST)),
     }
 }

@@ -22,7 +22,7 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     if options.list {
-        out.write_all(doctor::list(CHECKS.iter().map(|c| (c.id, c.severity, c.rule))).as_bytes())?;
+        super::print(out, &doctor::list(CHECKS.iter().map(|c| (c.id, c.severity, c.rule))))?;
         return Ok(0);
     }
     let expectations = expectations(&options.profile)?;
@@ -31,7 +31,7 @@ pub fn run(
         Platform::BareMetal => PlatformKind::BareMetal,
         Platform::Guest => PlatformKind::Guest,
     });
-    super::notes(global, &facts, err)?;
+    super::notes(global, &facts, err);
     let topology = topo::topology(&facts);
     let findings = check::run(&Ctx {
         facts: &facts,
@@ -50,7 +50,7 @@ pub fn run(
         DoctorFormat::Table => doctor::table(&report, style(global.color)),
         DoctorFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
     };
-    out.write_all(text.as_bytes())?;
+    super::print(out, &text)?;
     Ok(check::exit_code(&findings, &expectations))
 }
 

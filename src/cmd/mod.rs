@@ -4,24 +4,31 @@ mod doctor;
 mod names;
 mod topo;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::Context as _;
 
 use crate::cli::{Cli, Command, Global};
 use crate::model::Facts;
+use crate::render::printable;
 use crate::world::World;
 
 /// Runs a command and returns its exit code.
 pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
     let world = world(&cli.global)?;
-    let code = match &cli.command {
+    match &cli.command {
         Command::Doctor(options) => doctor::run(&world, &cli.global, options, out, err),
         Command::Topo(options) => topo::run(&world, &cli.global, options, out, err),
-    }?;
-    out.flush()?;
-    Ok(code)
+    }
+}
+
+/// Prints what a command found. A reader who has seen enough (`| head`) changes nothing about the verdict.
+fn print(out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write the output"),
+        _ => Ok(()),
+    }
 }
 
 fn world(global: &Global) -> anyhow::Result<World> {
@@ -32,11 +39,13 @@ fn world(global: &Global) -> anyhow::Result<World> {
 }
 
 /// With --verbose, what could not be read.
-fn notes(global: &Global, facts: &Facts, err: &mut dyn Write) -> std::io::Result<()> {
-    if global.verbose {
-        for note in &facts.notes {
-            writeln!(err, "gdr: {}: {}", note.source, note.message)?;
-        }
+fn notes(global: &Global, facts: &Facts, err: &mut dyn Write) {
+    for note in facts.notes.iter().filter(|_| global.verbose) {
+        remark(err, &format!("{}: {}", note.source, note.message));
     }
-    Ok(())
+}
+
+/// A remark beside the output. Where it cannot be written, the output is worth having all the same.
+fn remark(err: &mut dyn Write, text: &str) {
+    let _ = writeln!(err, "gdr: {}", printable(text));
 }

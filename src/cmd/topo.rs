@@ -21,7 +21,7 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let facts = collect::facts(world, want(options));
-    super::notes(global, &facts, err)?;
+    super::notes(global, &facts, err);
     if let Some(why) = facts.pci.why() {
         bail!(
             "the PCI devices cannot be listed ({}): {}",
@@ -52,13 +52,13 @@ pub fn run(
         (_, TopoFormat::Json) => json::text(&view)?,
         (_, TopoFormat::Svg) => svg::svg(&facts, &topology, &name),
     };
-    out.write_all(text.as_bytes())?;
+    super::print(out, &text)?;
     Ok(if options.check { verdict(&topology) } else { 0 })
 }
 
 fn want(options: &Topo) -> Want {
     Want {
-        nvme: options.nvme,
+        nvme: options.nvme || options.path.iter().flatten().any(|end| names_nvme(end)),
         nvml: NvmlWant {
             links: options.p2p.is_none() && !options.pci,
             p2p: options.p2p.is_some(),
@@ -69,6 +69,11 @@ fn want(options: &Topo) -> Want {
         },
         system: false,
     }
+}
+
+/// Whether the end of a path is written as an NVMe controller: NVME0, nvme0.
+fn names_nvme(end: &str) -> bool {
+    end.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("nvme"))
 }
 
 fn p2p(view: &View<'_>, letter: P2p) -> anyhow::Result<String> {
@@ -108,7 +113,7 @@ fn nvml_note(facts: &Facts) -> Option<String> {
 fn matrix(view: &View<'_>, err: &mut dyn Write) -> anyhow::Result<String> {
     let dialect = smi::dialect(view.facts);
     if let Some(note) = dialect.note() {
-        writeln!(err, "gdr: {note}")?;
+        super::remark(err, &note);
     }
     if view.topology.rows_of(Kind::Gpu).next().is_none() {
         bail!("there is no NVIDIA GPU here: nvidia-smi prints no matrix without one");

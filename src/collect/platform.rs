@@ -6,7 +6,8 @@ use super::read;
 use crate::model::{Fact, Note, PciDevice, Platform, Why};
 use crate::world::Files;
 
-/// Vendor ids of devices that exist only in virtual machines: virtio, QEMU, VMware, VirtualBox, Xen, Hyper-V.
+/// Vendor ids of devices that virtual machines have: virtio, QEMU, VMware, VirtualBox, Xen, Hyper-V. Only virtio is met
+/// elsewhere too, where a DPU emulates it.
 const PARAVIRTUAL: [u16; 6] = [0x1af4, 0x1b36, 0x15ad, 0x80ee, 0x5853, 0x1414];
 
 /// Inode numbers of the initial namespaces (Linux include/linux/proc_ns.h); the kernel never changed them.

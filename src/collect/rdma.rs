@@ -69,20 +69,27 @@ fn parent(files: &dyn Files, base: &str) -> Fact<Option<String>> {
 
 /// The PCI function a device is, or that its netdev is.
 fn place(files: &dyn Files, base: &str, parent: &Fact<Option<String>>) -> Fact<Option<Bdf>> {
-    let through = |link: String| {
-        files
-            .read_link(Path::new(&link))
-            .ok()
-            .as_deref()
-            .and_then(read::last_bdf)
-    };
     match parent {
-        Fact::Known(Some(netdev)) => {
-            let netdev = format!("/sys/class/net/{netdev}");
-            Fact::Known(through(netdev.clone()).or_else(|| through(format!("{netdev}/device"))))
-        }
-        Fact::Known(None) => Fact::Known(through(base.to_owned()).or_else(|| through(format!("{base}/device")))),
+        Fact::Known(Some(netdev)) => leads_to(files, &format!("/sys/class/net/{netdev}")),
+        Fact::Known(None) => leads_to(files, base),
         Fact::Unknown(why) => Fact::Unknown(*why),
+    }
+}
+
+/// The PCI function that a class device is a link into; none where the links can be read and pass none. A directory in
+/// place of the link, as a copy that follows links leaves it, tells nothing.
+fn leads_to(files: &dyn Files, class_device: &str) -> Fact<Option<Bdf>> {
+    let through = |link: &str| match files.read_link(Path::new(link)) {
+        Ok(target) => Fact::Known(read::last_bdf(&target)),
+        Err(error) if error.is_absent() => Fact::Known(None),
+        Err(error) => Fact::Unknown(error.why()),
+    };
+    match through(class_device) {
+        Fact::Known(Some(bdf)) => Fact::Known(Some(bdf)),
+        here => match through(&format!("{class_device}/device")) {
+            Fact::Known(Some(bdf)) => Fact::Known(Some(bdf)),
+            device => here.and_then(|_| device),
+        },
     }
 }
 

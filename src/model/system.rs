@@ -235,7 +235,8 @@ impl Platform {
                 return (guest, format!("/sys/class/dmi/id/{file}: {text}"));
             }
         }
-        if self.paravirtual_devices > 0 {
+        // A CPU without the flag decides first: DPUs show virtio functions to the bare metal that they sit in.
+        if self.paravirtual_devices > 0 && self.hypervisor_flag != Fact::Known(false) {
             let count = self.paravirtual_devices;
             return (guest, format!("{count} paravirtual PCI devices"));
         }
@@ -256,5 +257,27 @@ impl Platform {
     /// Whether it is known to be a guest.
     pub fn is_guest(&self) -> bool {
         self.kind().0 == Fact::Known(PlatformKind::Guest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn virtio_makes_a_guest_only_where_the_cpu_does_not_deny_it() {
+        let mut platform = Platform {
+            paravirtual_devices: 2,
+            ..Platform::default()
+        };
+        assert!(platform.is_guest(), "Arm has no such flag");
+        platform.hypervisor_flag = Fact::Known(true);
+        assert!(platform.is_guest());
+        // BlueField emulates virtio block and network functions for its host.
+        platform.hypervisor_flag = Fact::Known(false);
+        assert_eq!(platform.kind().0, Fact::Known(PlatformKind::BareMetal));
+        // A guest whose hypervisor hides the flag still has its hypervisor's name.
+        platform.dmi_vendor = Fact::Known(Some("QEMU".to_owned()));
+        assert!(platform.is_guest());
     }
 }

@@ -47,7 +47,7 @@ pub struct Expectation {
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The text is not a profile.
-    #[error("profile {name}: {source}")]
+    #[error("profile {name} is not one that gdr can use")]
     Text {
         /// The profile's name or file.
         name: String,
@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn an_unknown_key_is_an_error_that_names_the_line() {
         let text = "name = \"x\"\nabout = \"y\"\n[checks.\"gpu.present\"]\nsevrity = \"error\"\n";
-        let error = parse(text).expect_err("a misspelt key").to_string();
+        let error = parse(text).expect_err("a misspelt key");
+        let error = std::error::Error::source(&error).expect("what and where").to_string();
         assert!(error.contains("line 4") && error.contains("sevrity"), "{error}");
     }
 

@@ -64,15 +64,20 @@ fn entry(finding: &Finding, widest: usize, style: Style) -> String {
     if matches!(finding.outcome, Outcome::Pass | Outcome::Skip) {
         // What is well takes no room from what is not.
         let line = format!("{id:<widest$}  {subject}: {message}");
-        let hang = " ".repeat(8 + widest + 2);
-        return format!("{mark} {}\n", wrap(&line, style.width.saturating_sub(8), &hang));
+        // Under the subject, unless that leaves less than half of a narrow terminal.
+        let hang = match indent.len() + widest + 2 {
+            hang if hang * 2 <= style.width => " ".repeat(hang),
+            _ => indent.clone(),
+        };
+        return format!("{mark} {}\n", wrap(&line, style.width, indent.len(), &hang));
     }
     let mut text = format!("{mark} {id:<widest$}  {subject}\n");
     let mut add = |label: &str, body: &str| {
-        let line = format!("{indent}{label}{body}");
         let hang = format!("{indent}{}", " ".repeat(label.len()));
-        text.push_str(&wrap_after(&line, style.width, &hang, indent.len()));
-        text.push('\n');
+        text.push_str(&format!(
+            "{indent}{label}{}\n",
+            wrap(body, style.width, hang.len(), &hang)
+        ));
     };
     add("", &message);
     for evidence in &finding.evidence {
@@ -91,12 +96,6 @@ fn entry(finding: &Finding, widest: usize, style: Style) -> String {
         }
     }
     text
-}
-
-/// Wraps a line that begins with blanks, which are not for breaking.
-fn wrap_after(line: &str, width: usize, hang: &str, blanks: usize) -> String {
-    let (head, body) = line.split_at(blanks);
-    format!("{head}{}", wrap(body, width.saturating_sub(blanks).max(20), hang))
 }
 
 fn word(outcome: Outcome) -> &'static str {

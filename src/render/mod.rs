@@ -9,6 +9,8 @@ pub mod svg;
 pub mod table;
 mod text;
 
+pub use text::printable;
+
 use crate::model::{Facts, Ids, Row, Topology};
 use crate::topo::Forest;
 

@@ -3,7 +3,7 @@
 use super::View;
 use super::text::{Tone, bandwidth, class, link, printable};
 use crate::model::{Fact, Hop, Kind, Meeting, Path};
-use crate::topo::redirects;
+use crate::topo::{redirects, verb};
 
 /// The path as a column of devices.
 pub fn text(view: &View<'_>, path: &Path) -> String {
@@ -90,7 +90,7 @@ fn line(view: &View<'_>, path: &Path, hop: &Hop, redirects: &[crate::topo::Redir
         .map(|redirect| &redirect.bits)
     {
         Some(Fact::Known(bits)) if !bits.is_empty() => {
-            let what = format!("ACS redirects: {}", bits.join(" "));
+            let what = format!("ACS {}: {}", verb(bits), bits.join(" "));
             text.push_str(&view.style.paint(Tone::Bad, &what));
         }
         Some(Fact::Known(_)) => {

@@ -4,6 +4,7 @@
 //! two tabs before its own memory's NUMA node, a NIC's ends in four.
 
 use super::View;
+use super::text::printable;
 use crate::model::{Fact, Facts, Kind, Nvml, P2pCapability, P2pStatus, Row};
 
 /// How a driver branch prints.
@@ -61,7 +62,7 @@ pub fn matrix(view: &View<'_>, dialect: &Dialect) -> String {
         .filter(|(_, row)| row.bdf.is_some())
         .collect();
     let name = |row: &Row| match row.kind {
-        Kind::Nic if !dialect.numbered_nics => row.label.clone(),
+        Kind::Nic if !dialect.numbered_nics => printable(&row.label),
         _ => row.name.clone(),
     };
     let mut header: Vec<String> = rows.iter().map(|(_, row)| name(row)).collect();
@@ -97,7 +98,7 @@ pub fn matrix(view: &View<'_>, dialect: &Dialect) -> String {
     if !nics.is_empty() && dialect.numbered_nics {
         text.push_str("\nNIC Legend:\n\n");
         for row in nics {
-            text.push_str(&format!("  {}: {}\n", row.name, row.label));
+            text.push_str(&format!("  {}: {}\n", row.name, printable(&row.label)));
         }
         text.push('\n');
     }

@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use super::text::{Tone, bandwidth, printable};
 use super::{Style, View};
 use crate::model::{Fact, Kind, Match, Row};
-use crate::topo::{between, redirects};
+use crate::topo::{between, redirects, verb};
 
 /// The whole page.
 pub fn text(view: &View<'_>) -> String {
@@ -20,7 +20,7 @@ pub fn text(view: &View<'_>) -> String {
     page.push('\n');
     page.push_str(&pairing(view));
     for remark in remarks(view) {
-        page.push_str(&format!("\n{remark}\n"));
+        page.push_str(&format!("\n{}\n", printable(&remark)));
     }
     page
 }
@@ -200,13 +200,13 @@ fn one(view: &View<'_>, m: &Match) -> String {
         }
         for redirect in redirects(view.forest, &path) {
             if let Some(bits) = redirect.bits.known().filter(|bits| !bits.is_empty()) {
-                let what = format!("ACS at {} redirects it: {}", redirect.port, bits.join(" "));
+                let what = format!("ACS at {} {} it: {}", redirect.port, verb(bits), bits.join(" "));
                 text.push_str(&format!("\n  {}", view.style.paint(Tone::Bad, &what)));
             }
         }
     }
     if let Some(advice) = &m.advice {
-        text.push_str(&format!("\n  {advice}"));
+        text.push_str(&format!("\n  {}", printable(advice)));
     }
     text.push('\n');
     text

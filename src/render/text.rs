@@ -109,17 +109,18 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Breaks a text into lines of at most `width` columns at its blanks; the later ones begin with `indent`.
-pub fn wrap(text: &str, width: usize, indent: &str) -> String {
+/// Breaks a text into lines of at most `width` columns at its blanks. It begins at column `start`; the later lines begin
+/// with `indent`.
+pub fn wrap(text: &str, width: usize, start: usize, indent: &str) -> String {
     let mut out = String::new();
-    let mut column = 0;
-    for word in text.split(' ') {
+    let mut column = start;
+    for (at, word) in text.split(' ').enumerate() {
         let length = word.chars().count();
-        if column > 0 && column + 1 + length > width {
+        if at > 0 && column + 1 + length > width {
             out.push('\n');
             out.push_str(indent);
             column = indent.chars().count();
-        } else if column > 0 {
+        } else if at > 0 {
             out.push(' ');
             column += 1;
         }
@@ -137,6 +138,12 @@ mod tests {
     fn figures_are_rounded_down_and_lines_are_broken_at_blanks() {
         assert_eq!(bandwidth(63_015_384_615), "63.0 GB/s");
         assert_eq!(bandwidth(985_000_000), "0.9 GB/s");
-        assert_eq!(wrap("one two three", 7, "  "), "one two\n  three");
+        assert_eq!(wrap("one two three", 7, 0, "  "), "one two\n  three");
+        assert_eq!(wrap("one two three", 9, 4, "  "), "one\n  two\n  three");
+        assert_eq!(
+            wrap("endless", 3, 4, "  "),
+            "endless",
+            "the first word stays where it begins"
+        );
     }
 }

@@ -42,6 +42,14 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
         .collect()
 }
 
+/// What a port with these bits does to a pair's requests. Egress control blocks them, unless redirect sends them up first.
+pub fn verb(bits: &[&str]) -> &'static str {
+    match bits.contains(&"EgressCtrl") && !bits.contains(&"ReqRedir") {
+        true => "blocks",
+        false => "redirects",
+    }
+}
+
 /// The port of the other leg in the same switch or root complex: the target that egress control may block.
 fn sibling<'a>(forest: &Forest<'_>, port: &PciDevice, ports: &[&'a PciDevice]) -> Option<&'a PciDevice> {
     let parent = |device: &PciDevice| forest.parent(device).map(|parent| parent.bdf);

@@ -81,9 +81,16 @@ impl<'a> Forest<'a> {
             .map(|at| &self.devices[*at])
     }
 
-    /// The bridge directly above a function.
+    /// The bridge directly above a function. Each parent is nearer to the root than its child: links written by hand may
+    /// lead in a circle, and a walk upwards ends all the same.
     pub fn parent(&self, device: &PciDevice) -> Option<&'a PciDevice> {
-        self.device(*device.place.known()?.bridges.last()?)
+        let (bridge, above) = device.place.known()?.bridges.split_last()?;
+        self.device(*bridge).filter(|parent| {
+            parent
+                .place
+                .known()
+                .is_none_or(|place| place.bridges.len() <= above.len())
+        })
     }
 
     /// What a function is, judged by its parent: QEMU's root ports below a switch are its downstream ports, and say
@@ -102,6 +109,11 @@ impl<'a> Forest<'a> {
             Some(Role::UpstreamPort) => Role::DownstreamPort,
             Some(Role::Bridge | Role::Endpoint) => Role::Bridge,
         }
+    }
+
+    /// Why the capabilities of one end of the link above a function are unknown: then the link may be all that end can do.
+    pub fn one_end_unknown(&self, device: &PciDevice) -> Option<Why> {
+        own_link(device).why().or_else(|| own_link(self.parent(device)?).why())
     }
 
     /// The link above a function; none for what has no link of its own above it: ports of the root complex, the inner

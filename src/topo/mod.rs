@@ -8,7 +8,7 @@ mod pairing;
 mod path;
 mod rows;
 
-pub use acs::{Redirect, redirects};
+pub use acs::{Redirect, redirects, verb};
 pub use classify::class;
 pub use forest::{Forest, Role};
 pub use path::between;

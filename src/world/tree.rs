@@ -106,7 +106,11 @@ impl Files for Tree {
             sys::readlinkat(&self.root, relative(path), Vec::new()).map_err(error)?
         } else {
             let link = self.open_at("read the link", path, OFlags::PATH | OFlags::NOFOLLOW)?;
-            sys::readlinkat(&link, "", Vec::new()).map_err(error)?
+            sys::readlinkat(&link, "", Vec::new()).map_err(|errno| match errno {
+                // What is open is there: with an empty path Linux says ENOENT of all that is no link.
+                rustix::io::Errno::NOENT => error(rustix::io::Errno::INVAL),
+                errno => error(errno),
+            })?
         };
         Ok(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
     }
@@ -228,6 +232,8 @@ mod tests {
             assert!(text("/sys/dangling").expect_err("dangles").is_absent());
             assert_eq!(text("/sys/loop").expect_err("loops").why(), Why::Broken);
             assert_eq!(tree.read_link(Path::new("/sys/dir")).expect("a link"), Path::new("a"));
+            assert!(!tree.read_link(Path::new("/sys/a")).expect_err("no link").is_absent());
+            assert!(tree.read_link(Path::new("/sys/none")).expect_err("nothing").is_absent());
         }
     }
 

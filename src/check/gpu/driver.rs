@@ -30,7 +30,11 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             Some(cuda) => format!(", up to CUDA {}.{}", cuda / 1000, cuda % 1000 / 10),
             None => String::new(),
         };
-        return Judgement::pass("driver", format!("Driver {driver} is loaded and NVML answers{cuda}."))
+        let judgement = match nvml.unreachable.is_empty() {
+            true => Judgement::pass("driver", format!("Driver {driver} is loaded and NVML answers{cuda}.")),
+            false => lost(&driver, &nvml.unreachable),
+        };
+        return judgement
             .evidence(FILES, loaded.present().map_or("not there", String::as_str))
             .evidence("NVML", driver);
     }
@@ -47,6 +51,16 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             Fact::Known(outcome) => refused(outcome, &version),
         },
     }
+}
+
+/// NVML counts GPUs that it cannot reach: fallen off the bus, in want of a reset, or kept from this user.
+fn lost(driver: &str, gpus: &[String]) -> Judgement {
+    let gpus = gpus.join("; ");
+    let message = format!("Driver {driver} is loaded and NVML answers, but it does not reach every GPU: {gpus}.");
+    Judgement::broken("driver", message).advice(
+        "dmesg | grep -i -e NVRM -e Xid tells what befell it; nvidia-smi -r or a power cycle brings a lost GPU back; \
+         ls -l /dev/nvidia* shows whether this user may open it",
+    )
 }
 
 fn not_loaded(ctx: &Ctx<'_>) -> Judgement {
@@ -127,6 +141,22 @@ mod tests {
         facts.driver.module_version = Fact::Known(None);
         facts.driver.version_line = Fact::Known(None);
         assert_eq!(only("gpu.driver", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn a_gpu_that_nvml_cannot_reach_fails() {
+        let mut facts = machine();
+        let Fact::Known(NvmlOutcome::Read(nvml)) = &mut facts.nvml else {
+            panic!("no NVML");
+        };
+        nvml.unreachable = vec!["GPU 1: nvmlDeviceGetHandleByIndex_v2: the GPU has fallen off the bus (15)".to_owned()];
+        let found = only("gpu.driver", &facts);
+        assert_eq!(found.outcome, Outcome::Fail);
+        assert!(
+            found.message.contains("GPU 1") && found.message.contains("fallen off the bus"),
+            "{}",
+            found.message
+        );
     }
 
     #[test]

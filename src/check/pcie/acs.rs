@@ -5,6 +5,7 @@ use super::ports::{Redirecting, ports};
 use super::{Ctx, is_grace};
 use crate::check::{Judgement, passthrough, unknown_if, words};
 use crate::model::{Bdf, Fact, Severity, Why};
+use crate::topo;
 
 /// Each port that redirects; one judgement for all that do not.
 pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -18,7 +19,7 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )];
     }
     let found = ports(ctx);
-    if found.pairs == 0 {
+    if found.pairs == 0 && found.lost.is_empty() {
         return vec![Judgement::skip(
             "machine",
             "There is no pair of devices whose traffic passes a port.",
@@ -72,13 +73,16 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting) -> Judgement {
         .device(port)
         .map_or("port", |device| ctx.forest.role(device).phrase());
     let (bits, pairs) = (what.bits.join(", "), some(&what.pairs));
+    let verb = topo::verb(&what.bits);
     let effect = match what.weight {
+        // PCIe 6.12.3: without request redirect, what egress control stops is an access violation.
+        _ if verb == "blocks" => "its requests are refused as access violations, and transfers between the two fail",
         Severity::Error => {
             "it goes up to the root complex and back instead of straight through the switch: slow, or lost in the IOMMU"
         }
         _ => "the root complex sends it through the IOMMU, which works where that does not translate, and is slower",
     };
-    let mut message = format!("The {role} {port} redirects ({bits}) the traffic of {pairs}: {effect}.");
+    let mut message = format!("The {role} {port} {verb} ({bits}) the traffic of {pairs}: {effect}.");
     let translated = what.ends.iter().any(|end| is_translated(ctx, *end));
     if translated {
         message.push_str(

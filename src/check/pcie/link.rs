@@ -68,7 +68,16 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
         for below in chain {
             // A guest sees its cards without the port above them: then a link goes by the card.
             let above = ctx.forest.parent(below).map_or(below.bdf, |parent| parent.bdf);
-            match ctx.forest.link_above(below) {
+            let link = match ctx.forest.link_above(below) {
+                Fact::Known(Some(LinkState { current, max })) if current != max => {
+                    match ctx.forest.one_end_unknown(below) {
+                        Some(why) => Fact::Unknown(why),
+                        None => Fact::Known(Some(LinkState { current, max })),
+                    }
+                }
+                link => link,
+            };
+            match link {
                 Fact::Known(Some(link)) => {
                     let hop = hops.entry(above).or_insert(Hop {
                         below,
@@ -232,6 +241,21 @@ mod tests {
         for port in [GPU_PORT, NIC_PORT] {
             set_link(&mut facts, port, (4, 8), (4, 8));
         }
+        assert_eq!(only("pcie.link", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn one_end_alone_accuses_nobody() {
+        // An x8 slot and an x16 card, or a loose card: the port that would tell cannot be read.
+        let mut facts = machine();
+        set_link(&mut facts, GPU, (5, 8), (5, 16));
+        facts.device_mut(GPU_PORT).config.express = Fact::Unknown(Why::Broken);
+        let found = findings("pcie.link", &facts, &[]);
+        let outcomes: Vec<_> = found.iter().map(|f| f.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Pass, Outcome::Unknown]);
+        assert_eq!(found[1].subject, GPU);
+        // At its own best it is at the best of both, whatever the other end could.
+        set_link(&mut facts, GPU, (5, 16), (5, 16));
         assert_eq!(only("pcie.link", &facts).outcome, Outcome::Pass);
     }
 

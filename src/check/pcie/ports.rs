@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::check::Ctx;
+use crate::check::{Ctx, words};
 use crate::model::{Bdf, Fact, Kind, Meeting, Severity, Why};
 use crate::topo::{self, Role};
 
@@ -21,7 +21,7 @@ pub struct Ports {
     pub redirecting: BTreeMap<Bdf, Redirecting>,
     /// Ports whose control register could not be read, and why.
     pub unknown: BTreeMap<Bdf, Why>,
-    /// Pairs whose way is not known.
+    /// Devices whose place in the tree is not known, so that neither are their ways.
     pub lost: Vec<String>,
 }
 
@@ -43,13 +43,25 @@ pub struct Redirecting {
 
 /// Looks at every pair.
 pub fn ports(ctx: &Ctx<'_>) -> Ports {
-    let mut ports = Ports::default();
+    let mut ports = Ports {
+        lost: lost(ctx),
+        ..Ports::default()
+    };
     for (a, b) in pairs(ctx) {
         look(ctx, a, b, &mut ports);
     }
     // A port may be clean for one pair and in the way of another.
     ports.clean.retain(|port| !ports.redirecting.contains_key(port));
     ports
+}
+
+/// The devices without a known place, where they could have a partner.
+fn lost(ctx: &Ctx<'_>) -> Vec<String> {
+    let alone = super::endpoints(ctx).count() < 2 || ctx.topology.rows_of(Kind::Gpu).next().is_none();
+    super::endpoints(ctx)
+        .filter(|(_, bdf)| !alone && ctx.facts.device(*bdf).is_none_or(|of| of.place.known().is_none()))
+        .map(|(row, _)| words::row(row))
+        .collect()
 }
 
 fn pairs(ctx: &Ctx<'_>) -> Vec<(usize, usize)> {
@@ -74,13 +86,10 @@ fn pairs(ctx: &Ctx<'_>) -> Vec<(usize, usize)> {
 }
 
 fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
-    let name = words(ctx, a, b);
+    let name = in_words(ctx, a, b);
     ports.pairs += 1;
     let Ok(path) = topo::between(ctx.facts, ctx.forest, ctx.topology, a, b) else {
-        // Two rows of one function have no way between them to judge.
-        if ctx.topology.rows[a].bdf != ctx.topology.rows[b].bdf {
-            ports.lost.push(name);
-        }
+        // Two rows of one function, or a place that is not known.
         return;
     };
     let (below_a_switch, weight) = match path.meeting {
@@ -124,7 +133,7 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
 }
 
 /// The pair in words, with its class, and with the doubt whether NVLink joins it.
-fn words(ctx: &Ctx<'_>, a: usize, b: usize) -> String {
+fn in_words(ctx: &Ctx<'_>, a: usize, b: usize) -> String {
     let rows = &ctx.topology.rows;
     let pair = ctx.topology.pair(a, b);
     let class = pair

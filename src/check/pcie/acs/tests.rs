@@ -210,7 +210,7 @@ fn a_pair_without_a_place_is_unknown() {
         .iter()
         .find(|f| f.outcome == Outcome::Unknown)
         .expect("an unknown");
-    assert_eq!(lost.subject, "GPU0 and GPU1 (?)");
+    assert_eq!(lost.subject, format!("GPU1 ({SECOND})"));
 }
 
 #[test]
@@ -232,4 +232,36 @@ fn many_pairs_are_counted_not_listed() {
         "{}",
         found[0].message
     );
+}
+
+#[test]
+fn a_gpu_whose_place_is_lost_is_no_reason_to_skip() {
+    let mut facts = machine();
+    facts.device_mut(GPU).place = Fact::Unknown(Why::Broken);
+    let found = only("pcie.acs", &facts);
+    assert_eq!(
+        (found.outcome, found.subject),
+        (Outcome::Unknown, format!("GPU0 ({GPU})"))
+    );
+    // Nobody to reach: nothing to find out.
+    facts.rdma = Fact::Known(Vec::new());
+    assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
+}
+
+#[test]
+fn egress_control_alone_blocks_and_does_not_redirect() {
+    let mut facts = machine();
+    set_acs(&mut facts, GPU_PORT, 0x20);
+    if let Fact::Known(Some(acs)) = &mut facts.device_mut(GPU_PORT).config.acs {
+        // Port number 0 is the NIC's port.
+        (acs.egress_size, acs.egress_vector) = (8, vec![1]);
+    }
+    let found = findings("pcie.acs", &facts, &[]);
+    assert_eq!((found[0].outcome, found[0].subject.as_str()), (Outcome::Fail, GPU_PORT));
+    let message = &found[0].message;
+    assert!(
+        message.contains("blocks (EgressCtrl)") && message.contains("access violations"),
+        "{message}"
+    );
+    assert!(!message.contains("goes up to the root complex"), "{message}");
 }
