@@ -42,21 +42,8 @@ impl Generation {
 }
 
 /// The version of the loaded driver, as in `580.159.04`; none where it is not loaded.
-///
-/// Debian names the module `nvidia-current`: then the proc file alone knows it.
 pub fn driver(facts: &Facts) -> Fact<Option<String>> {
-    let driver = &facts.driver;
-    match (&driver.module_version, &driver.version_line) {
-        (Fact::Known(Some(version)), _) => Fact::Known(Some(version.clone())),
-        (_, Fact::Known(Some(line))) => Fact::Known(Some(in_line(line).unwrap_or(line).to_owned())),
-        (Fact::Known(None), Fact::Known(None)) => Fact::Known(None),
-        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
-    }
-}
-
-fn in_line(line: &str) -> Option<&str> {
-    line.split_ascii_whitespace()
-        .find(|word| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok()))
+    facts.driver.version()
 }
 
 /// The first number of a driver version: its branch.

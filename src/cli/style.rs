@@ -11,6 +11,16 @@ const WIDTH: usize = 100;
 /// Below this nothing is worth reading.
 const NARROWEST: usize = 40;
 
+/// COLUMNS where it is set, else what the terminal says.
+fn columns() -> Option<usize> {
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    set.or_else(|| {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+        Some(size.ws_col.into())
+    })
+    .filter(|columns| *columns > 0)
+}
+
 /// How to print on standard output.
 pub fn style(when: ColorWhen) -> Style {
     let terminal = std::io::stdout().is_terminal();
@@ -22,10 +32,6 @@ pub fn style(when: ColorWhen) -> Style {
             ColorWhen::Never => false,
             ColorWhen::Auto => terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb"),
         },
-        width: std::env::var("COLUMNS")
-            .ok()
-            .and_then(|columns| columns.parse().ok())
-            .filter(|columns| *columns > 0)
-            .map_or(WIDTH, |columns: usize| columns.max(NARROWEST)),
+        width: columns().map_or(WIDTH, |columns| columns.max(NARROWEST)),
     }
 }

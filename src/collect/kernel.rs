@@ -74,7 +74,7 @@ pub fn online_cpus(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<IdList> {
     read::value(files, "/sys/devices/system/cpu/online", notes)
 }
 
-/// NUMA nodes that are online; one node with every CPU where the kernel has no NUMA.
+/// NUMA nodes that are online; none where the kernel has no NUMA.
 pub fn numa(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<NumaNode>> {
     let directory = "/sys/devices/system/node";
     read::names(files, directory, notes).and_then(|names| {

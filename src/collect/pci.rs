@@ -142,20 +142,38 @@ pub fn look_closely(files: &dyn Files, devices: &mut [PciDevice], interest: &BTr
     for device in devices.iter().filter(|device| interest.contains(&device.bdf)) {
         all.extend(device.place.known().into_iter().flat_map(|place| &place.bridges));
     }
+    let told = Told {
+        drivers: files.list(Path::new("/sys/bus/pci/drivers")).is_ok(),
+        groups: files.list(Path::new("/sys/kernel/iommu_groups")).is_ok(),
+    };
     for device in devices.iter_mut().filter(|device| all.contains(&device.bdf)) {
         let base = format!("{DEVICES}/{}", device.bdf);
         device.config = config(files, &format!("{base}/config"), Depth::Full, notes);
-        device.attributes = Some(Box::new(attributes(files, &base, notes)));
+        device.attributes = Some(Box::new(attributes(files, &base, &told, notes)));
     }
 }
 
-fn attributes(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Attributes {
+/// What this machine's files tell of at all. A recorded machine may lack whole areas: there the absence of a link says
+/// nothing.
+struct Told {
+    drivers: bool,
+    groups: bool,
+}
+
+fn attributes(files: &dyn Files, base: &str, told: &Told, notes: &mut Vec<Note>) -> Attributes {
+    let link_where = |told: bool, name: &str, notes: &mut Vec<Note>| match read::link_name(
+        files,
+        &format!("{base}/{name}"),
+        notes,
+    ) {
+        Fact::Known(None) if !told => Fact::Unknown(Why::NotCovered),
+        fact => fact,
+    };
     Attributes {
-        driver: read::link_name(files, &format!("{base}/driver"), notes),
+        driver: link_where(told.drivers, "driver", notes),
         local_cpus: read::value(files, &format!("{base}/local_cpulist"), notes),
         resources: resources(files, &format!("{base}/resource"), notes),
-        iommu_group: read::link_name(files, &format!("{base}/iommu_group"), notes)
-            .map(|name| name.and_then(|name| name.parse().ok())),
+        iommu_group: link_where(told.groups, "iommu_group", notes).map(|name| name.and_then(|name| name.parse().ok())),
         physical_function: read::link_name(files, &format!("{base}/physfn"), notes)
             .map(|name| name.and_then(|name| name.parse().ok())),
         link: link(files, base, notes),

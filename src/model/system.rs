@@ -48,6 +48,25 @@ pub struct Driver {
     pub gpus: Fact<BTreeMap<Bdf, DriverGpu>>,
 }
 
+impl Driver {
+    /// The version of the loaded driver, as in `580.159.04`; none where it is not loaded.
+    ///
+    /// Debian names the module `nvidia-current`: then the proc file alone knows it.
+    pub fn version(&self) -> Fact<Option<String>> {
+        match (&self.module_version, &self.version_line) {
+            (Fact::Known(Some(version)), _) => Fact::Known(Some(version.clone())),
+            (_, Fact::Known(Some(line))) => Fact::Known(Some(version_in(line).unwrap_or(line).to_owned())),
+            (Fact::Known(None), Fact::Known(None)) => Fact::Known(None),
+            (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
+        }
+    }
+}
+
+fn version_in(line: &str) -> Option<&str> {
+    line.split_ascii_whitespace()
+        .find(|word| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok()))
+}
+
 /// One GPU as the driver's proc files show it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DriverGpu {

@@ -26,6 +26,13 @@ fn paragraph(view: &View<'_>, m: &Match) -> String {
     let verdict = view.style.paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
     let mut text = format!("# {}: {verdict}: {}\n", gpu.name, printable(&m.reason));
     let nic = m.pick.map(|pick| &rows[pick]);
+    if let Some(nic) = nic.filter(|nic| nic.active == Some(false)) {
+        text.push_str(&format!(
+            "# no port of {} ({}) is up\n",
+            nic.name,
+            printable(&nic.label)
+        ));
+    }
     text.push_str(&line(view.facts, gpu, nic));
     text.push('\n');
     text
@@ -35,7 +42,7 @@ fn paragraph(view: &View<'_>, m: &Match) -> String {
 fn line(facts: &Facts, gpu: &Row, nic: Option<&Row>) -> String {
     let mut parts = vec!["env".to_owned()];
     match &gpu.uuid {
-        Some(uuid) => parts.push(format!("CUDA_VISIBLE_DEVICES={}", printable(uuid))),
+        Some(uuid) => parts.push(format!("CUDA_VISIBLE_DEVICES={}", word(uuid))),
         None => {
             // By default CUDA counts the fastest first.
             parts.push("CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
@@ -44,10 +51,10 @@ fn line(facts: &Facts, gpu: &Row, nic: Option<&Row>) -> String {
     }
     if let Some(nic) = nic {
         let port = port(facts, &nic.label);
-        let name = printable(&nic.label);
+        let name = &nic.label;
         // The second equals sign asks NCCL for this very name; without it mlx5_1 would also mean mlx5_10.
-        parts.push(format!("NCCL_IB_HCA=={name}:{port}"));
-        parts.push(format!("UCX_NET_DEVICES={name}:{port}"));
+        parts.push(format!("NCCL_IB_HCA={}", word(&format!("={name}:{port}"))));
+        parts.push(format!("UCX_NET_DEVICES={}", word(&format!("{name}:{port}"))));
     }
     if let Fact::Known(nodes) = &gpu.nodes
         && !nodes.is_empty()
@@ -55,6 +62,15 @@ fn line(facts: &Facts, gpu: &Row, nic: Option<&Row>) -> String {
         parts.push(format!("numactl --cpunodebind={nodes} --membind={nodes}"));
     }
     parts.join(" ") + " COMMAND"
+}
+
+/// A word as a shell takes it: a name from a recorded machine may hold anything.
+fn word(text: &str) -> String {
+    let text = printable(text);
+    match text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:=".contains(c)) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
 }
 
 /// The first port that is up, else the first there is.

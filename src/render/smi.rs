@@ -24,8 +24,10 @@ const SAMPLED: std::ops::RangeInclusive<u32> = 570..=580;
 
 /// The dialect of this machine's driver.
 pub fn dialect(facts: &Facts) -> Dialect {
-    let version = facts.driver.module_version.present();
-    let branch = version.and_then(|version| version.split('.').next()?.parse().ok());
+    let version = facts.driver.version();
+    let branch = version
+        .present()
+        .and_then(|version| version.split('.').next()?.parse().ok());
     let at_least = |first: u32| branch.is_none_or(|branch| branch >= first);
     Dialect {
         branch,

@@ -84,6 +84,12 @@ fn window(gpu: &PciDevice) -> Fact<Option<u64>> {
     let Some(attributes) = &gpu.attributes else {
         return Fact::Unknown(Why::NotCovered);
     };
+    // A GPU has registers at the least: a list without any window was not recorded.
+    if let Fact::Known(resources) = &attributes.resources
+        && resources.iter().all(|window| window.flags == 0 && window.size == 0)
+    {
+        return Fact::Unknown(Why::NotCovered);
+    }
     attributes.resources.as_ref().map(|resources| {
         let found = resources
             .iter()

@@ -191,7 +191,19 @@ mod tests {
                 Outcome::Warn,
                 "mlx4_core does not take it",
             ),
-            (|f| bind(f, NIC, Some("bnxt_en")), Outcome::Pass, "through dma-buf"),
+            (
+                |f| bind(f, NIC, Some("bnxt_en")),
+                Outcome::Unknown,
+                "whether bnxt_en of kernel 6.8",
+            ),
+            (
+                |f| {
+                    bind(f, NIC, Some("bnxt_en"));
+                    f.kernel.release = Fact::Known("6.18.0".to_owned());
+                },
+                Outcome::Pass,
+                "through dma-buf",
+            ),
             (
                 |f| bind(f, NIC, Some("newnic")),
                 Outcome::Unknown,

@@ -79,8 +79,13 @@ fn efa_peer_memory(ctx: &Ctx<'_>) -> Road {
     }
 }
 
-/// The road of dma-buf: exported by the open modules of 515 and later, taken in by a kernel of 5.12 and later through a
-/// driver that has `reg_user_mr_dmabuf` (rdma-core: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61).
+/// The kernel since which mlx5 takes dma-buf in.
+const MLX5_SINCE: (u32, u32) = (5, 12);
+/// The kernel by which every other driver named here takes it in: the others came one by one from 5.16 on, ionic the last.
+const ALL_SINCE: (u32, u32) = (6, 18);
+
+/// The road of dma-buf: exported by the open modules of 515 and later, taken in by the kernel through a driver that has
+/// `reg_user_mr_dmabuf` (rdma-core: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61).
 pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> Road {
     match version::flavour(ctx.facts) {
         Fact::Known(Some(Flavour::Open)) => {}
@@ -95,16 +100,23 @@ pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> Road {
         },
         Fact::Unknown(why) => return Road::Unknown(why, "/sys/module/nvidia/version".to_owned()),
     }
-    match &ctx.facts.kernel.release {
-        Fact::Known(release) => match version::kernel(release) {
-            Some(numbers) if numbers >= (5, 12) => {}
-            Some(_) => return Road::Closed(format!("kernel {release} is older than 5.12")),
-            None => return Road::Unknown(Why::Broken, "/proc/sys/kernel/osrelease".to_owned()),
-        },
+    let release = match &ctx.facts.kernel.release {
+        Fact::Known(release) => release,
         Fact::Unknown(why) => return Road::Unknown(*why, "/proc/sys/kernel/osrelease".to_owned()),
-    }
+    };
+    let kernel = match version::kernel(release) {
+        Some(numbers) if numbers >= MLX5_SINCE => numbers,
+        Some(_) => return Road::Closed(format!("kernel {release} is older than 5.12")),
+        None => return Road::Unknown(Why::Broken, "/proc/sys/kernel/osrelease".to_owned()),
+    };
     match provider {
         Fact::Known(name) => match name.as_str() {
+            "efa" | "irdma" | "ice" | "i40e" | "idpf" | "bnxt_en" | "mana" | "ionic" if kernel < ALL_SINCE => {
+                Road::Unknown(
+                    Why::NotCovered,
+                    format!("whether {name} of kernel {release} takes dma-buf"),
+                )
+            }
             "mlx5_core" | "efa" | "irdma" | "ice" | "i40e" | "idpf" | "bnxt_en" | "mana" | "ionic" => {
                 Road::Open(format!("open modules, {name} takes it"))
             }
