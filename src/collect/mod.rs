@@ -86,10 +86,10 @@ pub fn facts(world: &World, want: Want) -> Facts {
 /// The tools that the fixes of findings name.
 const TOOLS: [&str; 2] = ["setpci", "modprobe"];
 
-fn tools(world: &World) -> BTreeMap<String, Option<String>> {
+fn tools(world: &World) -> BTreeMap<String, Fact<Option<String>>> {
     let locate = |name: &str| {
         let path = world.tools.locate(world.files.as_ref(), name);
-        path.map(|path| path.display().to_string())
+        path.map(|path| path.map(|path| path.display().to_string()))
     };
     TOOLS.map(|name| (name.to_owned(), locate(name))).into()
 }

@@ -40,7 +40,7 @@ pub struct Facts {
     /// The platform.
     pub platform: Platform,
     /// Command-line tools that a fix may name: where each is, or none.
-    pub tools: BTreeMap<String, Option<String>>,
+    pub tools: BTreeMap<String, Fact<Option<String>>>,
     /// CPUs that are online.
     pub online_cpus: Fact<IdList>,
     /// What could not be read or made sense of, for the reader of the report.

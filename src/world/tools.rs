@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Files;
+use crate::model::{Fact, Why};
 
 /// Finds tools by name in the directories where a distribution puts them.
 ///
@@ -19,11 +20,17 @@ impl Tools {
         "/bin",
     ];
 
-    /// The tool's path, where it is installed.
-    pub fn locate(&self, files: &dyn Files, name: &str) -> Option<PathBuf> {
-        Self::DIRECTORIES
+    /// The tool's path; none where it is not installed. A machine recorded without any of the directories does not tell.
+    pub fn locate(&self, files: &dyn Files, name: &str) -> Fact<Option<PathBuf>> {
+        let there: Vec<&Path> = Self::DIRECTORIES
             .iter()
-            .map(|directory| Path::new(directory).join(name))
-            .find(|path| files.exists(path).unwrap_or(false))
+            .map(Path::new)
+            .filter(|directory| files.exists(directory).unwrap_or(false))
+            .collect();
+        if there.is_empty() {
+            return Fact::Unknown(Why::NotCovered);
+        }
+        let paths = there.iter().map(|directory| directory.join(name));
+        Fact::Known(paths.into_iter().find(|path| files.exists(path).unwrap_or(false)))
     }
 }

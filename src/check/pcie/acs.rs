@@ -96,7 +96,7 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting) -> Judgement {
             let judgement = Judgement::broken(port.to_string(), message)
                 .fix("acs", format!("setpci -s {port} ECAP_ACS+0x6.w={value:04x}"));
             match ctx.facts.tools.get("setpci") {
-                Some(None) => judgement.evidence("setpci", "not installed: it is in the package pciutils"),
+                Some(Fact::Known(None)) => judgement.evidence("setpci", "not installed: it is in the package pciutils"),
                 _ => judgement,
             }
         }
