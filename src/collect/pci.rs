@@ -24,16 +24,55 @@ pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>>
         Err(error) => return unread(notes, &error),
     };
     let mut devices = Vec::with_capacity(names.len());
-    for name in names {
-        match name.parse() {
-            Ok(bdf) => devices.push(device(files, bdf, &name, notes)),
-            Err(error) => {
-                broken::<()>(notes, format!("{DEVICES}/{name}"), format!("{error}"));
+    let mut add = |(some, remarks): (Vec<PciDevice>, Vec<Note>)| {
+        devices.extend(some);
+        notes.extend(remarks);
+    };
+    let share = names.len().div_ceil(hands(names.len()));
+    if share == names.len() {
+        add(first_look(files, &names));
+    } else {
+        std::thread::scope(|scope| {
+            let shares = names.chunks(share);
+            let looks: Vec<_> = shares
+                .map(|names| scope.spawn(move || first_look(files, names)))
+                .collect();
+            for look in looks {
+                match look.join() {
+                    Ok(found) => add(found),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
             }
-        }
+        });
     }
     devices.sort_unstable_by_key(|device| device.bdf);
     Fact::Known(devices)
+}
+
+/// How many threads share so many functions out: a read waits for a device or for the kernel, not for us. A few hundred
+/// functions are not worth a thread.
+fn hands(functions: usize) -> usize {
+    const WORTH: usize = 256;
+    const MOST: usize = 4;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (functions / WORTH).clamp(1, cores.min(MOST))
+}
+
+fn first_look(files: &dyn Files, names: &[String]) -> (Vec<PciDevice>, Vec<Note>) {
+    let mut notes = Vec::new();
+    let devices = names.iter().filter_map(|name| match name.parse() {
+        Ok(bdf) => Some((bdf, name)),
+        Err(error) => {
+            broken::<()>(&mut notes, format!("{DEVICES}/{name}"), format!("{error}"));
+            None
+        }
+    });
+    let devices: Vec<(Bdf, &String)> = devices.collect();
+    let looked = devices
+        .into_iter()
+        .map(|(bdf, name)| device(files, bdf, name, &mut notes))
+        .collect();
+    (looked, notes)
 }
 
 fn device(files: &dyn Files, bdf: Bdf, name: &str, notes: &mut Vec<Note>) -> PciDevice {
