@@ -2,8 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -30,6 +31,18 @@ pub struct Guest {
     process: Child,
     directory: PathBuf,
 }
+
+/// The emulator died by a signal: nothing that a guest does may bring that about, so it says nothing of the guest.
+#[derive(Debug)]
+pub struct Crash(ExitStatus);
+
+impl std::fmt::Display for Crash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "QEMU crashed: {}", self.0)
+    }
+}
+
+impl std::error::Error for Crash {}
 
 impl Guest {
     /// Starts guest `number` in a directory of its own under `work`.
@@ -72,11 +85,12 @@ impl Guest {
         format!("guest{}", self.number)
     }
 
-    /// Whether it runs still; a QEMU that refused its arguments is an error.
+    /// Whether it runs still; a QEMU that refused its arguments is an error, one that crashed a [`Crash`].
     pub fn running(&mut self) -> Result<bool> {
         match self.process.try_wait().context("QEMU could not be waited for")? {
             None => Ok(true),
             Some(status) if status.success() => Ok(false),
+            Some(status) if status.signal().is_some() => Err(Crash(status).into()),
             Some(status) => bail!("QEMU ended with {status}: {}", self.text("qemu.txt").trim()),
         }
     }

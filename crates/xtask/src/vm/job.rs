@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::guest::Guest;
+use super::guest::{Crash, Guest};
 use super::image::Image;
 use super::machine::Machine;
 use super::outcome::Outcome;
@@ -26,7 +26,23 @@ pub struct Job {
 }
 
 /// Runs a job and waits for its end. A script that fails is an outcome; an error means that the machine did not run.
+///
+/// QEMU 7.2 itself crashes now and then where it emulates several CPUs by several threads (SIGSEGV, one boot in some
+/// dozens on two busy cores). That is not the guest's doing: the job is begun again, and that is said.
 pub fn run(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
+    const TRIES: usize = 3;
+    for _ in 1..TRIES {
+        match attempt(machine, image, job) {
+            Err(error) if error.is::<Crash>() => {
+                progress(format_args!("{}: {error}; once more", machine.name));
+            }
+            result => return result,
+        }
+    }
+    attempt(machine, image, job)
+}
+
+fn attempt(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
     let work = tempfile::Builder::new()
         .prefix("gdr-vm-")
         .tempdir()
