@@ -73,7 +73,7 @@ fn names_after(code: &str, prefix: &str) -> BTreeSet<String> {
         }
         let rest = &code[at + prefix.len()..];
         let parts: Vec<&str> = match rest.strip_prefix('{') {
-            Some(inner) => inner.split('}').next().unwrap_or_default().split(',').collect(),
+            Some(inner) => outermost(inner),
             None => vec![rest],
         };
         for part in parts {
@@ -86,6 +86,34 @@ fn names_after(code: &str, prefix: &str) -> BTreeSet<String> {
         }
     }
     names
+}
+
+/// The parts of a list in braces, up to the brace that closes it; a list within a part belongs to that part.
+fn outermost(inner: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0);
+    for (at, c) in inner.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                parts.push(&inner[start..at]);
+                return parts;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&inner[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts
+}
+
+#[test]
+fn lists_within_lists_hide_no_arrow() {
+    let code = "use crate::{model::{Bdf, Fact}, world};\nuse crate::topo;";
+    let names: Vec<String> = names_after(code, "crate::").into_iter().collect();
+    assert_eq!(names, ["model", "topo", "world"]);
 }
 
 #[test]

@@ -117,7 +117,6 @@ fn pad(record: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
 mod tests {
     use super::Archive;
 

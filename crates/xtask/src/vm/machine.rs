@@ -126,7 +126,6 @@ const fn end(part: Part) -> Slot {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
 mod tests {
     use super::{MACHINES, named};
 

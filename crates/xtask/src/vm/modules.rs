@@ -108,7 +108,6 @@ fn read(path: &PathBuf) -> Result<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
 mod tests {
     use super::closure;
 
