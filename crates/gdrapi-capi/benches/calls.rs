@@ -1,0 +1,73 @@
+//! What the border costs: nanoseconds a call of the functions that programs call often, against the copy kernel called
+//! directly, on SIMULATED device memory (so that nothing but instructions is measured).
+//!
+//! ```sh
+//! cargo bench -p gdrapi-capi --bench calls
+//! ```
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use gdrapi::abi::{Handle, InfoV2};
+use gdrcopy::copy::{Caching, Copier};
+
+const BYTES: usize = 1 << 16;
+/// Calls in one sample; the median of [`SAMPLES`] is shown.
+const CALLS: u32 = 20_000;
+const SAMPLES: usize = 101;
+
+fn main() {
+    // SAFETY: no other thread runs yet.
+    unsafe { std::env::set_var("GDR_BACKEND", "sim") };
+    let memory = simulated();
+    let g = gdrapi::gdr_open();
+    assert!(!g.is_null());
+    let mut handle = Handle::default();
+    let mut mapped = std::ptr::null_mut();
+    let mut host = vec![1_u8; BYTES];
+    // SAFETY: the places written to are the variables above.
+    unsafe {
+        assert_eq!(gdrapi::gdr_pin_buffer(g, memory, BYTES, 0, 0, &raw mut handle), 0);
+        assert_eq!(gdrapi::gdr_map(g, handle, &raw mut mapped, BYTES), 0);
+    }
+    let copier =
+        Copier::for_caching(Caching::Cached).expect("GDR_COPY_KERNEL and GDR_COPY_THREADS are as they must be");
+    println!("bytes  gdr_copy_to_mapping  direct   gdr_copy_from_mapping  direct   (ns a call)");
+    for bytes in [1, 8, 64, 256, 1024] {
+        let host = host.as_mut_ptr();
+        // SAFETY: `bytes` bytes are mapped at `mapped` and owned at `host`, and neither moves.
+        let [to, to_direct, from, from_direct] = unsafe {
+            [
+                median(|| black_box(gdrapi::gdr_copy_to_mapping(handle, mapped, host.cast(), bytes))),
+                median(|| copier.to_device(black_box(mapped.cast()), host, bytes)),
+                median(|| black_box(gdrapi::gdr_copy_from_mapping(handle, host.cast(), mapped, bytes))),
+                median(|| copier.from_device(black_box(host), mapped.cast(), bytes)),
+            ]
+        };
+        println!("{bytes:>5}  {to:>19.2}  {to_direct:>6.2}   {from:>21.2}  {from_direct:>6.2}");
+    }
+    let mut info = InfoV2::default();
+    // SAFETY: `info` can be written to.
+    let ask = median(|| unsafe { black_box(gdrapi::gdr_get_info_v2(g, handle, &raw mut info)) });
+    println!("gdr_get_info_v2: {ask:.0} ns");
+    assert_eq!(gdrapi::gdr_close(g), 0);
+}
+
+/// Nanoseconds a call.
+fn median<T>(mut call: impl FnMut() -> T) -> f64 {
+    let mut samples: Vec<f64> = (0..SAMPLES)
+        .map(|_| {
+            let start = Instant::now();
+            for _ in 0..CALLS {
+                call();
+            }
+            start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
+        })
+        .collect();
+    samples.sort_by(f64::total_cmp);
+    samples[SAMPLES / 2]
+}
+
+fn simulated() -> u64 {
+    gdrcopy::sim_allocate(BYTES)
+}

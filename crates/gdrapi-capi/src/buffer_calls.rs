@@ -1,0 +1,253 @@
+//! Pinning, describing, mapping, and each undone.
+
+use std::ffi::{c_int, c_ulong, c_void};
+
+use gdrcopy::{DevicePtr, Info, MapRequest, MappingType, PinFlags};
+
+use crate::abi::{self, Handle, InfoV1, InfoV2};
+use crate::log::{self, Level};
+use crate::refusal::Refusal;
+use crate::{guard, sessions};
+
+/// `gdr_pin_buffer_v2` with the default flags; `p2p_token` and `va_space` are ignored.
+///
+/// # Safety
+///
+/// As [`gdr_pin_buffer_v2`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_pin_buffer(
+    g: *mut abi::Gdr,
+    addr: c_ulong,
+    size: usize,
+    _p2p_token: u64,
+    _va_space: u32,
+    handle: *mut Handle,
+) -> c_int {
+    // SAFETY: the caller promises of `handle` what `pin` wants.
+    guard::call("gdr_pin_buffer", || unsafe { pin(g, addr, size, 0, handle) })
+}
+
+/// Pins the pages of 64 KiB that hold `size` bytes of device memory at `addr`, and writes the handle.
+///
+/// Returns `EINVAL` for a NULL pointer, no session, no bytes, unknown or unsupported flags, or memory that is not this
+/// process's device memory; otherwise the backend's error.
+///
+/// # Safety
+///
+/// `handle` is NULL or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_pin_buffer_v2(
+    g: *mut abi::Gdr,
+    addr: c_ulong,
+    size: usize,
+    flags: u32,
+    handle: *mut Handle,
+) -> c_int {
+    // SAFETY: the caller promises of `handle` what `pin` wants.
+    guard::call("gdr_pin_buffer_v2", || unsafe { pin(g, addr, size, flags, handle) })
+}
+
+/// # Safety
+///
+/// `handle` is NULL or can be written to.
+unsafe fn pin(g: *mut abi::Gdr, addr: c_ulong, size: usize, flags: u32, handle: *mut Handle) -> Result<(), Refusal> {
+    let session = sessions::find(g)?;
+    if handle.is_null() {
+        return Err(Refusal::Null { what: "handle" });
+    }
+    let flags = PinFlags {
+        force_pcie: match flags {
+            0 => false,
+            1 => true,
+            other => {
+                return Err(Refusal::Value {
+                    of: "gdr_pin_flags_t",
+                    value: other.into(),
+                });
+            }
+        },
+    };
+    let end = u64::try_from(size).ok().and_then(|size| addr.checked_add(size));
+    if addr == 0 || size == 0 || end.is_none() {
+        return Err(Refusal::Range {
+            address: addr,
+            bytes: size,
+        });
+    }
+    // SAFETY: whoever calls keeps to the rule of the interface that memory is not freed while it is pinned; the backends
+    // themselves stay memory-safe for this process if it is not (docs/gdrcopy.md).
+    let pin = unsafe { session.gdr().pin_raw(DevicePtr::new(addr), size, flags) };
+    let pin = pin.map_err(|source| Refusal::Pin {
+        address: addr,
+        bytes: size,
+        source,
+    })?;
+    let h = session.keep(addr, size, pin)?;
+    log::say(
+        Level::Debug,
+        format_args!("pinned {size} bytes at {addr:#x}: handle {h:#x}"),
+    );
+    // SAFETY: not NULL, and so the caller promises that it can be written to.
+    unsafe { handle.write(Handle { h }) };
+    Ok(())
+}
+
+/// Ends a pin, and its mapping if there is one. The handle is gone in any case but `EINVAL` and `EACCES`.
+#[unsafe(no_mangle)]
+pub extern "C" fn gdr_unpin_buffer(g: *mut abi::Gdr, handle: Handle) -> c_int {
+    guard::call("gdr_unpin_buffer", || sessions::find(g)?.forget(handle.h))
+}
+
+/// Writes 1 to `flag` if the driver took the pinned memory back, else 0.
+///
+/// # Safety
+///
+/// `flag` is NULL (`EINVAL`) or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_get_callback_flag(g: *mut abi::Gdr, handle: Handle, flag: *mut c_int) -> c_int {
+    guard::call("gdr_get_callback_flag", || {
+        let buffer = sessions::find(g)?.buffer(handle.h)?;
+        if flag.is_null() {
+            return Err(Refusal::Null { what: "flag" });
+        }
+        let revoked = buffer.revoked()?;
+        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        unsafe { flag.write(revoked.into()) };
+        Ok(())
+    })
+}
+
+/// Describes a pinned buffer in the structure of releases before 2.4: exactly 40 bytes are written.
+///
+/// # Safety
+///
+/// `info` is NULL (`EINVAL`) or 40 bytes that can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_get_info(g: *mut abi::Gdr, handle: Handle, info: *mut InfoV1) -> c_int {
+    guard::call("gdr_get_info", || {
+        let described = describe(g, handle, info.is_null())?;
+        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        unsafe { info.write(described.v1) };
+        Ok(())
+    })
+}
+
+/// Describes a pinned buffer.
+///
+/// # Safety
+///
+/// `info` is NULL (`EINVAL`) or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_get_info_v2(g: *mut abi::Gdr, handle: Handle, info: *mut InfoV2) -> c_int {
+    guard::call("gdr_get_info_v2", || {
+        let described = describe(g, handle, info.is_null())?;
+        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        unsafe { info.write(described) };
+        Ok(())
+    })
+}
+
+fn describe(g: *mut abi::Gdr, handle: Handle, nowhere: bool) -> Result<InfoV2, Refusal> {
+    let buffer = sessions::find(g)?.buffer(handle.h)?;
+    if nowhere {
+        return Err(Refusal::Null { what: "info" });
+    }
+    Ok(info(&buffer.info()?))
+}
+
+fn info(info: &Info) -> InfoV2 {
+    let mut bits = 0;
+    if info.mapped {
+        bits |= abi::MAPPED;
+    }
+    if info.mapping_type == MappingType::WriteCombining {
+        bits |= abi::WC_MAPPING;
+    }
+    InfoV2 {
+        v1: InfoV1 {
+            va: info.va,
+            mapped_size: info.mapped_size,
+            page_size: info.page_size,
+            tm_cycles: info.tm_cycles.into(),
+            cycles_per_ms: info.cycles_per_ms,
+            bits,
+        },
+        mapping_type: info.mapping_type as u32,
+    }
+}
+
+/// `gdr_map_v2` with the default flags.
+///
+/// # Safety
+///
+/// As [`gdr_map_v2`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_map(g: *mut abi::Gdr, handle: Handle, va: *mut *mut c_void, size: usize) -> c_int {
+    // SAFETY: the caller promises of `va` what `map` wants.
+    guard::call("gdr_map", || unsafe { map(g, handle, va, size, 0) })
+}
+
+/// Maps the first `size` bytes of a pinned buffer and writes their address; nothing is written on failure.
+///
+/// Returns `EAGAIN` if it is mapped already, `EINVAL` if the buffer does not begin a page of 64 KiB or is smaller than
+/// `size`, or cannot be mapped the way `flags` (a `gdr_map_flags_t`) asks; otherwise the backend's error.
+///
+/// # Safety
+///
+/// `ptr_va` is NULL (`EINVAL`) or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_map_v2(
+    g: *mut abi::Gdr,
+    handle: Handle,
+    ptr_va: *mut *mut c_void,
+    size: usize,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller promises of `ptr_va` what `map` wants.
+    guard::call("gdr_map_v2", || unsafe { map(g, handle, ptr_va, size, flags) })
+}
+
+/// # Safety
+///
+/// `va` is NULL or can be written to.
+unsafe fn map(
+    g: *mut abi::Gdr,
+    handle: Handle,
+    va: *mut *mut c_void,
+    size: usize,
+    flags: c_int,
+) -> Result<(), Refusal> {
+    let buffer = sessions::find(g)?.buffer(handle.h)?;
+    if va.is_null() {
+        return Err(Refusal::Null { what: "va" });
+    }
+    let request = match flags {
+        0 => MapRequest::Default,
+        1 => MapRequest::WriteCombining,
+        2 => MapRequest::Cached,
+        3 => MapRequest::Device,
+        other => {
+            return Err(Refusal::Value {
+                of: "gdr_map_flags_t",
+                value: other.into(),
+            });
+        }
+    };
+    let start = buffer.map(size, request)?;
+    log::say(
+        Level::Debug,
+        format_args!("mapped {size} bytes of handle {:#x} at {start:p}", handle.h),
+    );
+    // SAFETY: not NULL, and so the caller promises that it can be written to.
+    unsafe { va.write(start.as_ptr().cast()) };
+    Ok(())
+}
+
+/// Takes a mapping away; `va` is what [`gdr_map`] wrote and `size` no more than was pinned, else `EINVAL`.
+#[unsafe(no_mangle)]
+pub extern "C" fn gdr_unmap(g: *mut abi::Gdr, handle: Handle, va: *mut c_void, size: usize) -> c_int {
+    guard::call("gdr_unmap", || {
+        let buffer = sessions::find(g)?.buffer(handle.h)?;
+        buffer.unmap(va.addr(), size)
+    })
+}

@@ -1,0 +1,146 @@
+//! Opening and closing a session, and what can be asked of it or of the library.
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+
+use gdrcopy::{Attribute, BackendKind, Gdr};
+
+use crate::log::{self, Level};
+use crate::refusal::Refusal;
+use crate::{abi, guard, sessions};
+
+/// `GDR_API_MAJOR_VERSION` and `GDR_API_MINOR_VERSION` of `gdrapi.h`.
+const VERSION: (c_int, c_int) = (2, 6);
+
+/// Opens a session. NULL if no backend is usable: errno says why, and with logging on the reasons are printed.
+///
+/// CUDA is neither loaded nor initialised.
+#[unsafe(no_mangle)]
+pub extern "C" fn gdr_open() -> *mut abi::Gdr {
+    match guard::attempt(open) {
+        Ok(session) => session,
+        Err(refusal) => {
+            guard::report("gdr_open", &refusal);
+            // SAFETY: the C library gives every thread a place for its errno, which lives as long as the thread.
+            unsafe { *libc::__errno_location() = refusal.errno() };
+            std::ptr::null_mut()
+        }
+    }
+}
+
+fn open() -> Result<*mut abi::Gdr, Refusal> {
+    let dmabuf = std::env::var_os("GDRCOPY_USE_DMABUF_MMAP").is_some_and(|value| value == "1");
+    let gdr = if dmabuf && std::env::var_os("GDR_BACKEND").is_none() {
+        Gdr::open_with(BackendKind::DmaBuf)
+    } else {
+        Gdr::open()
+    };
+    let gdr = gdr.map_err(|source| Refusal::Open { source })?;
+    log::say(Level::Info, format_args!("using backend {:?}", gdr.backend()));
+    let descriptor = gdr.descriptor().unwrap_or(-1);
+    Ok(sessions::admit(gdr, descriptor))
+}
+
+/// Unmaps and unpins what is left of a session and ends it. All of it is tried; the first failure is returned.
+///
+/// Returns 0, `EINVAL` if `g` is no open session, `EACCES` if it was opened before a fork, or a backend's error.
+#[unsafe(no_mangle)]
+pub extern "C" fn gdr_close(g: *mut abi::Gdr) -> c_int {
+    guard::call("gdr_close", || {
+        let mut failed = sessions::close(g)?.into_iter();
+        let first = failed.next();
+        for refusal in failed {
+            guard::report("gdr_close", &refusal);
+        }
+        first.map_or(Ok(()), Err)
+    })
+}
+
+/// The version of this interface: 2 and 6. Either pointer may be NULL.
+///
+/// # Safety
+///
+/// Each pointer is NULL or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_runtime_get_version(major: *mut c_int, minor: *mut c_int) {
+    for (place, value) in [(major, VERSION.0), (minor, VERSION.1)] {
+        if !place.is_null() {
+            // SAFETY: not NULL, and so the caller promises that it can be written to.
+            unsafe { place.write(value) };
+        }
+    }
+}
+
+/// The version of the gdrdrv module in use; of this interface if none is: NCCL wants at least 2.1 here.
+///
+/// # Safety
+///
+/// Each pointer is NULL (`EINVAL`) or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_driver_get_version(g: *mut abi::Gdr, major: *mut c_int, minor: *mut c_int) -> c_int {
+    guard::call("gdr_driver_get_version", || {
+        let session = sessions::find(g)?;
+        if major.is_null() || minor.is_null() {
+            return Err(Refusal::Null { what: "major or minor" });
+        }
+        let version = session.gdr().driver_version();
+        // SAFETY: neither is NULL, and so the caller promises that both can be written to.
+        unsafe {
+            major.write(version.0.into());
+            minor.write(version.1.into());
+        }
+        Ok(())
+    })
+}
+
+/// Asks for a `gdr_attr_t` of the session; `EINVAL` for any other number.
+///
+/// # Safety
+///
+/// `v` is NULL (`EINVAL`) or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *mut c_int) -> c_int {
+    guard::call("gdr_get_attribute", || {
+        let session = sessions::find(g)?;
+        if v.is_null() {
+            return Err(Refusal::Null { what: "v" });
+        }
+        let value = match attr {
+            1 => session.gdr().attribute(Attribute::PersistentMapping),
+            2 => session.gdr().attribute(Attribute::ForcePcie),
+            // What the question is for: whether there are a gdrdrv's descriptor and its rules. Programs, gdrcopy's tests
+            // among them, leave out what only gdrdrv can do.
+            3 => (session.gdr().backend() != BackendKind::Gdrdrv).into(),
+            other => {
+                return Err(Refusal::Value {
+                    of: "gdr_attr_t",
+                    value: other.into(),
+                });
+            }
+        };
+        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        unsafe { v.write(value) };
+        Ok(())
+    })
+}
+
+/// Points `pstr` to the name of a `gdr_mapping_type_t`, which is never freed; `EINVAL` for any other number.
+///
+/// # Safety
+///
+/// `pstr` is NULL (`EINVAL`) or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_get_mapping_type_string(mapping_type: c_uint, pstr: *mut *const c_char) -> c_int {
+    const NAMES: [&CStr; 4] = [c"None", c"Write Combining", c"Caching", c"Device"];
+    guard::call("gdr_get_mapping_type_string", || {
+        if pstr.is_null() {
+            return Err(Refusal::Null { what: "pstr" });
+        }
+        let name = NAMES.get(mapping_type as usize).ok_or(Refusal::Value {
+            of: "gdr_mapping_type_t",
+            value: mapping_type.into(),
+        })?;
+        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        unsafe { pstr.write(name.as_ptr()) };
+        Ok(())
+    })
+}

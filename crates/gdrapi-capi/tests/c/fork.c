@@ -1,0 +1,126 @@
+/*
+ * What a forked child has of its parent's: nothing that works, nothing that harms the parent, and a library that it can
+ * open for itself.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define BYTES (2 * GPU_PAGE_SIZE)
+
+static gdr_t g;
+static gdr_mh_t handle;
+static unsigned char *mapped;
+static unsigned long aligned;
+
+/* The parent's mapping is not there: SIGSEGV. */
+static void child_touches(void)
+{
+    signal(SIGSEGV, SIG_DFL);
+    _exit(*(volatile unsigned char *)mapped == 0);
+}
+
+/* A copy through the parent's handle is refused before it touches anything. */
+static void child_copies(void)
+{
+    unsigned char byte = 0;
+    EQUALS(EINVAL, gdr_copy_to_mapping(handle, mapped, &byte, 1));
+    EQUALS(EINVAL, gdr_copy_from_mapping(handle, &byte, mapped, 1));
+    _exit(0);
+}
+
+static void child_calls(void)
+{
+    int value;
+    void *va;
+    gdr_info_v2_t info;
+    gdr_mh_t fresh;
+    EQUALS(EACCES, gdr_pin_buffer(g, aligned, BYTES, 0, 0, &fresh));
+    EQUALS(EACCES, gdr_map(g, handle, &va, BYTES));
+    EQUALS(EACCES, gdr_unmap(g, handle, mapped, BYTES));
+    EQUALS(EACCES, gdr_get_info_v2(g, handle, &info));
+    EQUALS(EACCES, gdr_get_callback_flag(g, handle, &value));
+    EQUALS(EACCES, gdr_get_attribute(g, GDR_ATTR_USING_DMA_BUF_MMAP, &value));
+    EQUALS(EACCES, gdr_unpin_buffer(g, handle));
+    EQUALS(EACCES, gdr_close(g));
+    EQUALS(EINVAL, gdr_close(NULL));
+
+    /* Its own session works, and the parent's handle is none in it. */
+    gdr_t mine = gdr_open();
+    CHECK(mine != NULL && mine != g);
+    EQUALS(EINVAL, gdr_map(mine, handle, &va, BYTES));
+    unsigned long address = gdr_sim_allocate(2 * BYTES);
+    unsigned long my_aligned = (address + GPU_PAGE_OFFSET) & GPU_PAGE_MASK;
+    EQUALS(0, gdr_pin_buffer(mine, my_aligned, BYTES, 0, 0, &fresh));
+    CHECK(fresh.h != handle.h);
+    EQUALS(0, gdr_map(mine, fresh, &va, BYTES));
+    unsigned char byte = 9;
+    EQUALS(0, gdr_copy_to_mapping(fresh, va, &byte, 1));
+    EQUALS(9, *(unsigned char *)my_aligned);
+    EQUALS(EINVAL, gdr_copy_to_mapping(handle, mapped, &byte, 1));
+    EQUALS(EACCES, gdr_close(g));
+    EQUALS(0, gdr_close(mine));
+    EQUALS(EINVAL, gdr_close(mine));
+    _exit(0);
+}
+
+/* A grandchild knows its grandparent's session for what it is. */
+static void child_forks(void)
+{
+    gdr_t mine = gdr_open();
+    CHECK(mine != NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        EQUALS(EACCES, gdr_close(g));
+        EQUALS(EACCES, gdr_close(mine));
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    EQUALS(0, gdr_close(mine));
+    _exit(0);
+}
+
+static int run(void (*child)(void))
+{
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        child();
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid);
+    return status;
+}
+
+int main(void)
+{
+    unsigned long address = gdr_sim_allocate(2 * BYTES);
+    aligned = (address + GPU_PAGE_OFFSET) & GPU_PAGE_MASK;
+    g = gdr_open();
+    CHECK(g != NULL);
+    void *va;
+    EQUALS(0, gdr_pin_buffer(g, aligned, BYTES, 0, 0, &handle));
+    EQUALS(0, gdr_map(g, handle, &va, BYTES));
+    mapped = va;
+
+    int status = run(child_touches);
+    /* A sanitizer turns the signal into an exit of its own. */
+    CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == SIGSEGV : WEXITSTATUS(status) > 1);
+    EQUALS(0, run(child_copies));
+    EQUALS(0, run(child_calls));
+    EQUALS(0, run(child_forks));
+
+    /* The parent noticed nothing. */
+    unsigned char out = 77, in = 0;
+    EQUALS(0, gdr_copy_to_mapping(handle, mapped + 5, &out, 1));
+    EQUALS(0, gdr_copy_from_mapping(handle, &in, mapped + 5, 1));
+    EQUALS(77, in);
+    EQUALS(0, gdr_unmap(g, handle, mapped, BYTES));
+    EQUALS(0, gdr_unpin_buffer(g, handle));
+    EQUALS(0, gdr_close(g));
+    gdr_sim_free(address);
+    puts("fork: well");
+    return 0;
+}

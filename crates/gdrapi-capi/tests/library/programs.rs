@@ -1,0 +1,130 @@
+//! C programs (tests/c) against the library with SIMULATED device memory, and against the library that ships where no
+//! device memory is needed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::support::{compile, shipped, simulated, succeed};
+
+#[test]
+fn lifecycle() {
+    succeed("lifecycle", &simulated_run("lifecycle", &[], &[]));
+}
+
+#[test]
+fn refusals() {
+    succeed("refusals", &simulated_run("refusals", &[], &[]));
+}
+
+#[test]
+fn forked_children() {
+    succeed("fork", &simulated_run("fork", &[], &[]));
+}
+
+#[test]
+fn eight_threads() {
+    succeed("threads", &simulated_run("threads", &["60"], &[]));
+}
+
+/// ```sh
+/// cargo nextest run -p gdrapi-capi --run-ignored only
+/// ```
+#[test]
+#[ignore = "a minute: ten thousand rounds of eight threads"]
+fn eight_threads_for_long() {
+    succeed("threads", &simulated_run("threads", &["10000"], &[]));
+}
+
+#[test]
+fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
+    let silent = simulated_run("refusals", &[], &[]);
+    assert!(silent.stderr.is_empty(), "{}", String::from_utf8_lossy(&silent.stderr));
+    let level_alone = simulated_run("refusals", &[], &[("GDRCOPY_LOG_LEVEL", "1")]);
+    assert!(level_alone.stderr.is_empty());
+
+    let errors = simulated_run("refusals", &[], &[("GDRCOPY_ENABLE_LOGGING", "")]);
+    let errors = String::from_utf8(errors.stderr).unwrap();
+    assert!(errors.lines().all(|line| line.starts_with("ERR:  ")), "{errors}");
+    let wanted = "ERR:  gdr_close: 0x0 is no open gdr_t (errno 22)";
+    assert!(errors.lines().any(|line| line == wanted), "{errors}");
+
+    let all = simulated_run(
+        "refusals",
+        &[],
+        &[("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "2")],
+    );
+    let all = String::from_utf8(all.stderr).unwrap();
+    assert!(all.lines().any(|line| line.starts_with("INFO: using backend")), "{all}");
+    assert!(!all.contains("DBG:  "), "{all}");
+    let debug = simulated_run(
+        "refusals",
+        &[],
+        &[("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "1")],
+    );
+    let debug = String::from_utf8(debug.stderr).unwrap();
+    assert!(
+        debug
+            .lines()
+            .any(|line| line.starts_with("DBG:  pinned 65536 bytes at 0x")),
+        "{debug}"
+    );
+    let none = simulated_run(
+        "refusals",
+        &[],
+        &[("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "5")],
+    );
+    assert!(none.stderr.is_empty());
+}
+
+/// A libcuda that could be loaded lies in wait, so that its absence from the process means something.
+#[test]
+fn opening_and_closing_load_no_libcuda() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let library = here.join("libgdrapi.so.2");
+    std::fs::copy(shipped(), &library).unwrap();
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        let output = Command::new("cc")
+            .args(["-shared", "-x", "c", "/dev/null", "-o"])
+            .arg(here.join(name))
+            .output();
+        succeed(name, &output.unwrap());
+    }
+    let program = compile("quiet", here, &[path(&library)]);
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(&program);
+        command.env("LD_LIBRARY_PATH", here).env_remove("GDR_BACKEND");
+        command.envs(variables.iter().copied()).output().unwrap()
+    };
+    for backend in ["gdrdrv", "dmabuf", "rm", "sim"] {
+        let output = run(&[("GDR_BACKEND", backend)]);
+        succeed(backend, &output);
+    }
+    succeed("automatic", &run(&[]));
+    succeed("dmabuf forced", &run(&[("GDRCOPY_USE_DMABUF_MMAP", "1")]));
+
+    let opened = run(&[("GDR_BACKEND", "sim")]);
+    assert_eq!(String::from_utf8_lossy(&opened.stdout), "open 0\nopen 0\nopen 0\n");
+    let refused = run(&[("GDR_BACKEND", "nonsense")]);
+    let refused = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(refused.lines().all(|line| line == "refused 22"), "{refused}");
+}
+
+fn simulated_run(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let directory = tempfile::tempdir().unwrap();
+    let library = simulated();
+    let program = compile(name, directory.path(), &["-L", path(&library), "-lgdrapi_sim"]);
+    Command::new(&program)
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", &library)
+        .env("GDR_BACKEND", "sim")
+        .env_remove("GDRCOPY_ENABLE_LOGGING")
+        .env_remove("GDRCOPY_LOG_LEVEL")
+        .envs(variables.iter().copied())
+        .output()
+        .expect("the program just compiled")
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a target directory in UTF-8")
+}
