@@ -2,7 +2,8 @@
 //! a lock or makes a system call.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
 
 use gdrcopy::MappingType;
 use gdrcopy::copy::Copier;
@@ -11,7 +12,9 @@ use crate::refusal::Refusal;
 use crate::slots;
 
 /// How many mappings of each type are alive. A forked child begins with its parent's numbers: at worst a fence too many.
-static ALIVE: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
+static ALIVE: Mutex<[u32; 4]> = Mutex::new([0; 4]);
+/// Whether they are of more than one.
+static MIXED: AtomicBool = AtomicBool::new(false);
 
 /// What copies `bytes` bytes at `device` through `handle`; `None` if that may not be (see [`refused`]) or there is nothing
 /// to copy. It is there for as long as the handle stays mapped.
@@ -44,26 +47,25 @@ pub(crate) fn refused(handle: u64, device: usize, host: usize, bytes: usize) -> 
 /// After a copy: orders it against copies through mappings of another type, which the CPU may hold back separately.
 #[inline]
 pub(crate) fn settle() {
-    let alive = ALIVE.iter().filter(|alive| alive.load(Ordering::Relaxed) > 0).count();
-    if alive > 1 {
+    if MIXED.load(Ordering::Relaxed) {
         fence(Ordering::SeqCst);
     }
 }
 
 /// A mapping of this type was made.
 pub(crate) fn began(mapping: MappingType) {
-    alive(mapping).fetch_add(1, Ordering::Relaxed);
+    count(mapping, |alive| alive.saturating_add(1));
 }
 
 /// A mapping of this type is gone.
 pub(crate) fn ended(mapping: MappingType) {
-    alive(mapping).fetch_sub(1, Ordering::Relaxed);
+    count(mapping, |alive| alive.saturating_sub(1));
 }
 
-fn alive(mapping: MappingType) -> &'static AtomicU32 {
-    match mapping {
-        MappingType::WriteCombining => &ALIVE[0],
-        MappingType::Caching => &ALIVE[1],
-        MappingType::Device | MappingType::None => &ALIVE[2],
-    }
+fn count(mapping: MappingType, step: impl FnOnce(u32) -> u32) {
+    let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
+    let of_this = &mut alive[mapping as usize % 4];
+    *of_this = step(*of_this);
+    let types = alive.iter().filter(|&&alive| alive > 0).count();
+    MIXED.store(types > 1, Ordering::Relaxed);
 }
