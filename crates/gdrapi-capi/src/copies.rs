@@ -2,7 +2,7 @@
 //! a lock or makes a system call.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use gdrcopy::MappingType;
@@ -44,12 +44,11 @@ pub(crate) fn refused(handle: u64, device: usize, host: usize, bytes: usize) -> 
     }
 }
 
-/// After a copy: orders it against copies through mappings of another type, which the CPU may hold back separately.
+/// Whether mappings of more than one type are alive. Then a copy ends with a fence for everything: the CPU may hold back
+/// accesses of one type longer than those of another, also where they reach the same memory.
 #[inline]
-pub(crate) fn settle() {
-    if MIXED.load(Ordering::Relaxed) {
-        fence(Ordering::SeqCst);
-    }
+pub(crate) fn mixed() -> bool {
+    MIXED.load(Ordering::Relaxed)
 }
 
 /// A mapping of this type was made.

@@ -1,10 +1,16 @@
 //! `gdr_copy_to_mapping` and `gdr_copy_from_mapping`: the two functions whose cost is counted in nanoseconds.
 
 use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+
+use gdrcopy::copy::{Caching, Copier, fence};
 
 use crate::abi::Handle;
-use crate::refusal::Refusal;
 use crate::{copies, guard};
+
+/// Copies of up to this many bytes go straight to the kernel: the copier would share none of them among threads, and what
+/// stands around it for longer copies costs a short one three nanoseconds of its hundred.
+const SHORT: usize = 4096;
 
 /// Copies `size` bytes from host memory into a mapping; all of them, or none and `EINVAL`.
 ///
@@ -26,11 +32,23 @@ pub unsafe extern "C" fn gdr_copy_to_mapping(
     let Some(copier) = copies::admit(handle.h, device, host, size) else {
         return refused("gdr_copy_to_mapping", handle, device, host, size);
     };
-    // SAFETY: `admit` found the `size` bytes from `map_d_ptr` on in a live mapping and the copier made for it, which both
-    // stay while the call runs; the caller promises the host's bytes.
-    let done = guard::silently(|| unsafe { copier.as_ref().to_device(map_d_ptr.cast(), h_ptr.cast(), size) });
-    copies::settle();
-    if done { 0 } else { panicked("gdr_copy_to_mapping") }
+    if size > SHORT {
+        // SAFETY: `admit` found the `size` bytes from `map_d_ptr` on in a live mapping and the copier made for it, which
+        // both stay while the call runs; the caller promises the host's bytes.
+        return unsafe { long_write(copier, map_d_ptr.cast(), h_ptr.cast(), size) };
+    }
+    // SAFETY: as above. No kernel unwinds.
+    unsafe {
+        let copier = copier.as_ref();
+        copier.to_device_part(map_d_ptr.cast(), h_ptr.cast(), size);
+        // Asked before the fence: a load behind one waits for it.
+        if copies::mixed() {
+            fence::all();
+        } else if copier.caching() != Caching::Cached {
+            fence::writes();
+        }
+    }
+    0
 }
 
 /// Copies `size` bytes from a mapping into host memory; all of them, or none and `EINVAL`.
@@ -52,21 +70,53 @@ pub unsafe extern "C" fn gdr_copy_from_mapping(
     let Some(copier) = copies::admit(handle.h, device, host, size) else {
         return refused("gdr_copy_from_mapping", handle, device, host, size);
     };
-    // SAFETY: `admit` found the `size` bytes from `map_d_ptr` on in a live mapping and the copier made for it, which both
-    // stay while the call runs; the caller promises room on the host for as many.
-    let done = guard::silently(|| unsafe { copier.as_ref().from_device(h_ptr.cast(), map_d_ptr.cast(), size) });
-    copies::settle();
-    if done { 0 } else { panicked("gdr_copy_from_mapping") }
+    if size > SHORT {
+        // SAFETY: `admit` found the `size` bytes from `map_d_ptr` on in a live mapping and the copier made for it, which
+        // both stay while the call runs; the caller promises room on the host for as many.
+        return unsafe { long_read(copier, h_ptr.cast(), map_d_ptr.cast(), size) };
+    }
+    // SAFETY: as above. No kernel unwinds.
+    unsafe { copier.as_ref().from_device_part(h_ptr.cast(), map_d_ptr.cast(), size) };
+    if copies::mixed() {
+        fence::all();
+    }
+    0
+}
+
+/// # Safety
+///
+/// As [`Copier::to_device`], and of the copier that it is there.
+#[inline(never)]
+unsafe fn long_write(copier: NonNull<Copier>, device: *mut u8, host: *const u8, bytes: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    settled("gdr_copy_to_mapping", || unsafe {
+        copier.as_ref().to_device(device, host, bytes);
+    })
+}
+
+/// # Safety
+///
+/// As [`Copier::from_device`], and of the copier that it is there.
+#[inline(never)]
+unsafe fn long_read(copier: NonNull<Copier>, host: *mut u8, device: *const u8, bytes: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    settled("gdr_copy_from_mapping", || unsafe {
+        copier.as_ref().from_device(host, device, bytes);
+    })
+}
+
+fn settled(function: &'static str, copy: impl FnOnce()) -> c_int {
+    guard::call(function, || {
+        copy();
+        if copies::mixed() {
+            fence::all();
+        }
+        Ok(())
+    })
 }
 
 #[cold]
 #[inline(never)]
 fn refused(function: &'static str, handle: Handle, device: usize, host: usize, bytes: usize) -> c_int {
     guard::call(function, || copies::refused(handle.h, device, host, bytes))
-}
-
-#[cold]
-#[inline(never)]
-fn panicked(function: &'static str) -> c_int {
-    guard::call(function, || Err(Refusal::Panicked))
 }

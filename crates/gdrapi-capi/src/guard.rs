@@ -8,7 +8,6 @@ use crate::log::{self, Level};
 use crate::refusal::Refusal;
 
 /// Runs `body`; 0, or the errno of what went wrong, with a line in the log.
-#[inline(never)]
 pub(crate) fn call(function: &'static str, body: impl FnOnce() -> Result<(), Refusal>) -> c_int {
     match attempt(body) {
         Ok(()) => 0,
@@ -25,12 +24,6 @@ pub(crate) fn attempt<T>(body: impl FnOnce() -> Result<T, Refusal>) -> Result<T,
     // What a panic leaves half done is guarded by locks that are taken over as they are: their data is changed by single
     // inserts and removals only.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Refusal::Panicked))
-}
-
-/// Runs `body`, which has no answer; whether it came to its end.
-#[inline]
-pub(crate) fn silently(body: impl FnOnce()) -> bool {
-    catch_unwind(AssertUnwindSafe(body)).is_ok()
 }
 
 /// The refusal and its causes on one line.
