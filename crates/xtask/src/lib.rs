@@ -2,4 +2,5 @@
 //! The tasks of gdr's workshop, so that one task may use another.
 
 pub mod generate;
+pub mod install;
 pub mod vm;

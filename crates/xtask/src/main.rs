@@ -22,6 +22,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Build libgdrapi and lay it out below a prefix: library, headers, pkg-config file
+    InstallCapi(xtask::install::Args),
     /// Run a script in a virtual machine that has what this machine lacks
     Vm(xtask::vm::Args),
 }
@@ -29,6 +31,7 @@ enum Task {
 fn main() -> Result<ExitCode> {
     match Cli::parse().task {
         Task::Generate { check } => xtask::generate::run(check).map(|()| ExitCode::SUCCESS),
+        Task::InstallCapi(args) => xtask::install::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Vm(args) => xtask::vm::command(&args),
     }
 }

@@ -1,0 +1,94 @@
+//! `cargo xtask install-capi`, and a program that is built against what it laid out as users build theirs.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn succeed(what: &str, output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{what}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn install(arguments: &[&OsStr]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["install-capi", "--profile", "dev"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_program_finds_what_was_installed() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("opt");
+    // A second time over the first, as an update does.
+    for _ in 0..2 {
+        succeed("install-capi", &install(&["--prefix".as_ref(), prefix.as_os_str()]));
+    }
+    let mut names: Vec<_> = fs::read_dir(prefix.join("lib"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["libgdrapi.so", "libgdrapi.so.2", "libgdrapi.so.2.6", "pkgconfig"]
+    );
+    let target = |name: &str| fs::read_link(prefix.join("lib").join(name)).unwrap();
+    assert_eq!(target("libgdrapi.so"), Path::new("libgdrapi.so.2"));
+    assert_eq!(target("libgdrapi.so.2"), Path::new("libgdrapi.so.2.6"));
+    let mode = |path: &str| fs::metadata(prefix.join(path)).unwrap().mode() & 0o777;
+    assert_eq!((mode("lib/libgdrapi.so.2.6"), mode("include/gdrapi.h")), (0o755, 0o644));
+
+    let flags = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "gdrapi"])
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
+        .output()
+        .unwrap();
+    let flags = succeed("pkg-config", &flags);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gdrapi-capi/tests/c/quiet.c");
+    let program = directory.path().join("program");
+    let compiled = Command::new("cc")
+        .arg("-o")
+        .arg(&program)
+        .arg(source)
+        .args(flags.split_whitespace())
+        .output();
+    succeed("cc", &compiled.unwrap());
+    let ran = Command::new(&program)
+        .env("LD_LIBRARY_PATH", prefix.join("lib"))
+        .env("GDR_BACKEND", "sim")
+        .output()
+        .unwrap();
+    assert_eq!(succeed("program", &ran), "open 0\nopen 0\nopen 0\n");
+}
+
+#[test]
+fn a_package_is_staged_below_its_root_and_names_its_final_place() {
+    let stage = tempfile::tempdir().unwrap();
+    let arguments = [
+        "--destdir".as_ref(),
+        stage.path().as_os_str(),
+        "--prefix".as_ref(),
+        "/usr".as_ref(),
+    ];
+    succeed("install-capi", &install(&arguments));
+    let text = fs::read_to_string(stage.path().join("usr/lib/pkgconfig/gdrapi.pc")).unwrap();
+    assert!(text.starts_with("prefix=/usr\n"), "{text}");
+    assert!(text.contains("\nVersion: 2.6\n"), "{text}");
+}
+
+#[test]
+fn a_relative_prefix_is_refused() {
+    let output = install(&["--prefix".as_ref(), "here".as_ref()]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--prefix here is not an absolute path"));
+}
