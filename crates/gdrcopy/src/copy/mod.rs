@@ -1,0 +1,1 @@
+//! Copies by the CPU between host memory and a mapping of device memory.
