@@ -7,3 +7,5 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod cuda;
+pub mod gdrdrv;
+pub mod rm;
