@@ -111,6 +111,7 @@ functions! {
     cuMemPoolCreate = "cuMemPoolCreate"(*mut MemoryPool, *const MemPoolProps);
     cuMemPoolDestroy = "cuMemPoolDestroy"(MemoryPool);
     cuMemPoolExportToShareableHandle = "cuMemPoolExportToShareableHandle"(*mut c_void, MemoryPool, u32, u64);
+    cuMemPoolExportPointer = "cuMemPoolExportPointer"(*mut [u8; 64], u64);
     cuMemAllocFromPoolAsync = "cuMemAllocFromPoolAsync"(*mut u64, usize, MemoryPool, Stream);
     cuMemFreeAsync = "cuMemFreeAsync"(u64, Stream);
     cuDeviceGetDefaultMemPool = "cuDeviceGetDefaultMemPool"(*mut MemoryPool, Device);

@@ -1,0 +1,4 @@
+//! The real GPU: CUDA's driver through `gdr-sys`.
+
+pub(crate) mod context;
+pub(crate) mod driver;
