@@ -1,1 +1,18 @@
 //! Copies by the CPU between host memory and a mapping of device memory.
+
+pub mod fence;
+mod kernel;
+mod plan;
+
+#[cfg(target_arch = "x86_64")]
+#[path = "x86_64.rs"]
+mod arch;
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64.rs"]
+mod arch;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[path = "generic.rs"]
+mod arch;
+
+pub use kernel::{Kernel, kernel, kernels};
+pub use plan::{Access, plan};
