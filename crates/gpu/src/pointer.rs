@@ -6,6 +6,8 @@
 //!
 //! An address is only as good as its owner: if another thread frees the memory meanwhile, the answers are of what is there then.
 
+mod scratch;
+
 use std::fmt;
 use std::os::fd::OwnedFd;
 
@@ -16,6 +18,8 @@ use crate::cuda::driver::Driver;
 use crate::device::pci_of;
 use crate::error::Failure;
 use crate::{DevicePtr, Error, PciAddress};
+
+pub use scratch::{Scratch, ScratchKind};
 
 /// What CUDA knows of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,6 +237,8 @@ pub fn read(address: DevicePtr, to: &mut [u8]) -> Result<(), Error> {
 pub struct Reader {
     place: Context,
     stream: sys::Stream,
+    /// The address it was opened for, to name in errors.
+    near: DevicePtr,
 }
 
 impl Reader {
@@ -246,7 +252,11 @@ impl Reader {
         let entered = place.enter(address)?;
         let stream = entered.driver.create_stream().map_err(Error::Stream)?;
         drop(entered);
-        Ok(Self { place, stream })
+        Ok(Self {
+            place,
+            stream,
+            near: address,
+        })
     }
 
     /// Copies `to.len()` bytes at `address`; done when it returns. About 10 µs for a few bytes.

@@ -14,6 +14,9 @@ pub const IMPORT_OBJECTS: u32 = 0x3D0C;
 /// `NV0041_CTRL_CMD_GET_SURFACE_INFO` with [`SurfaceInfo`], on the memory.
 pub const SURFACE_INFO: u32 = 0x41_0110;
 
+/// `NV2080_CTRL_CMD_FB_GET_STATIC_BAR1_INFO` with [`StaticBar1`], on the subdevice; from 570, not in gVisor.
+pub const STATIC_BAR1: u32 = 0x2080_1354;
+
 /// Video memory, in the numbering of [`AddressSpace`] and of [`SURFACE_ADDRESS_SPACE`].
 pub const VIDEO_MEMORY: u32 = 2;
 /// Video memory, in the numbering of [`ImportObjects::types`].
@@ -160,6 +163,49 @@ pub struct SurfaceEntry {
     pub data: u32,
 }
 
+/// `NV2080_CTRL_FB_GET_STATIC_BAR1_INFO_PARAMS`.
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+pub struct StaticBar1 {
+    /// Out: whether all of the memory stands in BAR1.
+    pub enabled: u8,
+    /// Out, from 580: whether write-combined.
+    pub write_combining: u8,
+    /// Padding.
+    pub padding: [u8; 6],
+    /// Out: where in BAR1.
+    pub start: u64,
+    /// Out: bytes.
+    pub size: u64,
+}
+
+impl ExportInfo {
+    /// The question about this file.
+    pub const fn of(fd: i32) -> Self {
+        Self {
+            fd,
+            device: 0,
+            gpu_instance: 0,
+            objects: 0,
+            metadata: [0; 64],
+            padding: [0; 2],
+        }
+    }
+}
+
+impl ExportInfoBefore545 {
+    /// The question about this file.
+    pub const fn of(fd: i32) -> Self {
+        Self {
+            fd,
+            device: 0,
+            objects: 0,
+            metadata: [0; 64],
+            padding: [0; 2],
+        }
+    }
+}
+
 const _: () = {
     use std::mem::offset_of;
     assert!(size_of::<GpuIdInfo>() == 32 && offset_of!(GpuIdInfo, device) == 8 && offset_of!(GpuIdInfo, numa) == 28);
@@ -174,4 +220,5 @@ const _: () = {
     assert!(offset_of!(ImportObjects, index) == 650);
     assert!(size_of::<SurfaceInfo>() == 16 && offset_of!(SurfaceInfo, list) == 8);
     assert!(size_of::<SurfaceEntry>() == 8);
+    assert!(size_of::<StaticBar1>() == 24 && offset_of!(StaticBar1, start) == 8 && offset_of!(StaticBar1, size) == 16);
 };

@@ -75,3 +75,25 @@ impl Area {
 pub(crate) trait Held: Debug + Send + Sync {}
 
 impl<T: Debug + Send + Sync> Held for T {}
+
+/// The version of gdrdrv that a backend without it reports: callers compare with gdrcopy's releases, and this is the one it is
+/// equal to.
+pub(crate) const EQUAL_TO: (u16, u16) = (2, 6);
+
+/// The attributes of a backend without gdrdrv: our references outlive the free.
+pub(crate) fn without_module(attribute: Attribute) -> i32 {
+    match attribute {
+        Attribute::PersistentMapping | Attribute::UsingDmaBuf => 1,
+        Attribute::ForcePcie => 0,
+    }
+}
+
+pub(crate) fn refuse_force_pcie(flags: PinFlags, backend: BackendKind) -> Result<(), Error> {
+    if flags.force_pcie {
+        return Err(Error::Flag {
+            what: "PinFlags::force_pcie",
+            backend,
+        });
+    }
+    Ok(())
+}

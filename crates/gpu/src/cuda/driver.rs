@@ -16,7 +16,7 @@ use crate::error::Failure;
 /// The process's CUDA driver, initialised.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Driver {
-    pub(super) functions: &'static Functions,
+    pub(crate) functions: &'static Functions,
 }
 
 /// Calls one function, which the driver may lack.
@@ -34,7 +34,7 @@ macro_rules! call {
         }
     };
 }
-pub(super) use call;
+pub(crate) use call;
 
 /// What a call gave.
 pub(crate) type Answer<T> = Result<T, Failure>;
