@@ -104,7 +104,7 @@ pub enum Error {
     Event(#[source] Failure),
     /// Earlier work of a stream failed, or the GPU did.
     #[error("the work of a stream failed")]
-    Synchronise(#[source] Failure),
+    Synchronize(#[source] Failure),
     /// A copy was refused.
     #[error("{bytes} bytes cannot be copied to or from {address}")]
     Copy {

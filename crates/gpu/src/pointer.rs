@@ -277,7 +277,7 @@ impl Reader {
             }
         };
         // Also after a refusal: whatever part of it began must have ended before `to` is given back.
-        let finished = entered.driver.synchronise_stream(self.stream);
+        let finished = entered.driver.synchronize_stream(self.stream);
         started.and(finished).map_err(failed)
     }
 }

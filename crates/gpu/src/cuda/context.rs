@@ -1,6 +1,6 @@
 //! The calling thread's context and capture mode, changed for a while and put back.
 
-use gdr_sys::cuda::{self as sys};
+use gdr_sys::cuda as sys;
 
 use super::driver::{Answer, Driver, call};
 

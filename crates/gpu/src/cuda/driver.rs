@@ -204,7 +204,7 @@ impl Driver {
         call!(self, cuStreamDestroy(stream))
     }
 
-    pub(crate) fn synchronise_stream(self, stream: sys::Stream) -> Answer<()> {
+    pub(crate) fn synchronize_stream(self, stream: sys::Stream) -> Answer<()> {
         call!(self, cuStreamSynchronize(stream))
     }
 
