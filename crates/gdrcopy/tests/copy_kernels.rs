@@ -31,8 +31,8 @@ proptest! {
                 from.fill(0x5a);
                 to.fill(0xa5);
                 let mut expected = to.bytes().to_vec();
-                for index in 0..len {
-                    expected[destination + index] = from.bytes()[source + index];
+                for (to, from) in expected[destination..].iter_mut().zip(&from.bytes()[source..source + len]) {
+                    *to = *from;
                 }
                 // SAFETY: both places hold `len` bytes of pages of their own; the kernel is supported.
                 unsafe {

@@ -1,8 +1,13 @@
 //! Copies by the CPU between host memory and a mapping of device memory.
 
+mod choice;
+mod copier;
 pub mod fence;
 mod kernel;
+mod memory;
 mod plan;
+mod pool;
+mod tune;
 
 #[cfg(target_arch = "x86_64")]
 #[path = "x86_64.rs"]
@@ -14,5 +19,9 @@ mod arch;
 #[path = "generic.rs"]
 mod arch;
 
+pub use choice::Error;
+pub use copier::{Caching, Copier, split};
 pub use kernel::{Kernel, kernel, kernels};
 pub use plan::{Access, plan};
+pub use pool::Cpus;
+pub use tune::{Origin, TUNE_BYTES, Tuning, tune, tuning};
