@@ -19,7 +19,11 @@ const SAMPLES: usize = 101;
 fn main() {
     // SAFETY: no other thread runs yet.
     unsafe { std::env::set_var("GDR_BACKEND", "sim") };
-    let memory = simulated();
+    let gpu = gpu::Gpu::sim();
+    let memory = gpu
+        .allocate(gpu::Allocation::Malloc, 2 * BYTES)
+        .expect("simulated memory");
+    let address = memory.address().get().next_multiple_of(BYTES as u64);
     let g = gdrapi::gdr_open();
     assert!(!g.is_null());
     let mut handle = Handle::default();
@@ -27,11 +31,11 @@ fn main() {
     let mut host = vec![1_u8; BYTES];
     // SAFETY: the places written to are the variables above.
     unsafe {
-        assert_eq!(gdrapi::gdr_pin_buffer(g, memory, BYTES, 0, 0, &raw mut handle), 0);
+        assert_eq!(gdrapi::gdr_pin_buffer(g, address, BYTES, 0, 0, &raw mut handle), 0);
         assert_eq!(gdrapi::gdr_map(g, handle, &raw mut mapped, BYTES), 0);
     }
     let copier =
-        Copier::for_caching(Caching::Cached).expect("GDR_COPY_KERNEL and GDR_COPY_THREADS are as they must be");
+        Copier::for_caching(Caching::WriteCombining).expect("GDR_COPY_KERNEL and GDR_COPY_THREADS are as they must be");
     println!("bytes  gdr_copy_to_mapping  direct   gdr_copy_from_mapping  direct   (ns a call)");
     for bytes in [1, 8, 64, 256, 1024] {
         let host = host.as_mut_ptr();
@@ -66,8 +70,4 @@ fn median<T>(mut call: impl FnMut() -> T) -> f64 {
         .collect();
     samples.sort_by(f64::total_cmp);
     samples[SAMPLES / 2]
-}
-
-fn simulated() -> u64 {
-    gdrcopy::sim_allocate(BYTES)
 }

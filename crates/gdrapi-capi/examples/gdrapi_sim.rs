@@ -1,14 +1,64 @@
-//! The library as C programs get it, with two functions more that hand out SIMULATED device memory: for the tests only,
-//! never installed.
-pub use gdrapi::*;
-use std::ffi::c_ulong;
-/// stub
+//! The library as C programs get it, with four functions more that hand out SIMULATED device memory and look into it: for
+//! the programs under `tests/c` only, never installed.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_ulong, c_void};
+use std::sync::{Mutex, OnceLock};
+
+use gpu::{Allocation, DeviceMemory, DevicePtr, Gpu, sim};
+
+// Without a use of it the library's functions would not be linked in.
+pub use gdrapi::gdr_open;
+
+static GPU: OnceLock<Gpu> = OnceLock::new();
+static ALLOCATIONS: Mutex<Option<HashMap<u64, DeviceMemory>>> = Mutex::new(None);
+
+/// Device memory as `cuMemAlloc` gives it: a multiple of 512, and not of a page; 0 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn gdr_sim_allocate(bytes: usize) -> c_ulong {
-    gdrcopy::sim_allocate(bytes)
+    let gpu = GPU.get_or_init(Gpu::sim);
+    let Ok(memory) = gpu.allocate(Allocation::Malloc, bytes) else {
+        return 0;
+    };
+    let address = memory.address().get();
+    let mut allocations = ALLOCATIONS.lock().expect("nothing panics while it holds the lock");
+    allocations.get_or_insert_default().insert(address, memory);
+    address
 }
-/// stub
+
+/// Frees it, whatever is pinned or mapped of it.
 #[unsafe(no_mangle)]
 pub extern "C" fn gdr_sim_free(address: c_ulong) {
-    gdrcopy::sim_free(address)
+    let mut allocations = ALLOCATIONS.lock().expect("nothing panics while it holds the lock");
+    drop(allocations.get_or_insert_default().remove(&address));
+}
+
+/// What the simulated GPU itself has in its memory; 0, or -1 for an address that is not allocated.
+///
+/// # Safety
+///
+/// `bytes` bytes can be written at `into`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdr_sim_read(address: c_ulong, into: *mut c_void, bytes: usize) -> c_int {
+    let Some(located) = sim::locate(DevicePtr::new(address)) else {
+        return -1;
+    };
+    // SAFETY: the caller promises that these bytes can be written; C knows none that are not initialised.
+    let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
+    match rustix::io::pread(&located.file, into, located.offset) {
+        Ok(read) if read == bytes => 0,
+        _ => -1,
+    }
+}
+
+/// Sets the simulated GPU's memory to `value`; 0, or -1 for an address that is not allocated.
+#[unsafe(no_mangle)]
+pub extern "C" fn gdr_sim_fill(address: c_ulong, value: u8, bytes: usize) -> c_int {
+    let Some(located) = sim::locate(DevicePtr::new(address)) else {
+        return -1;
+    };
+    match rustix::io::pwrite(&located.file, &vec![value; bytes], located.offset) {
+        Ok(written) if written == bytes => 0,
+        _ => -1,
+    }
 }

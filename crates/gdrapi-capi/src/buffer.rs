@@ -4,7 +4,8 @@
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gdrcopy::{Info, MapRequest, Mapping, Pin};
+use gdrcopy::{Gdr, Info, MapRequest, Mapping, Pin, PinFlags};
+use gpu::DevicePtr;
 
 use crate::copies;
 use crate::refusal::Refusal;
@@ -17,7 +18,7 @@ const GPU_PAGE: u64 = 1 << 16;
 pub(crate) struct Buffer {
     handle: u64,
     address: u64,
-    bytes: usize,
+    flags: PinFlags,
     state: Mutex<State>,
 }
 
@@ -26,18 +27,21 @@ struct State {
     mapping: Option<Mapping>,
     /// `None` once it is unpinned, which another thread may see that still holds the buffer.
     pin: Option<Pin>,
+    /// Bytes pinned.
+    bytes: usize,
 }
 
 impl Buffer {
-    pub(crate) fn new(handle: u64, address: u64, bytes: usize, pin: Pin) -> Self {
+    pub(crate) fn new(handle: u64, address: u64, bytes: usize, flags: PinFlags, pin: Pin) -> Self {
         let state = State {
             mapping: None,
             pin: Some(pin),
+            bytes,
         };
         Self {
             handle,
             address,
-            bytes,
+            flags,
             state: Mutex::new(state),
         }
     }
@@ -46,23 +50,18 @@ impl Buffer {
         self.handle
     }
 
-    /// Maps the first `bytes` bytes.
-    pub(crate) fn map(&self, bytes: usize, request: MapRequest) -> Result<NonNull<u8>, Refusal> {
+    /// Maps the first `bytes` bytes, or more.
+    pub(crate) fn map(&self, gdr: &Gdr, bytes: usize, request: MapRequest) -> Result<NonNull<u8>, Refusal> {
         let handle = self.handle;
         let mut state = self.state();
         if state.mapping.is_some() {
             return Err(Refusal::AlreadyMapped { handle });
         }
-        let pin = state.pin.as_ref().ok_or(Refusal::NoHandle { handle })?;
         if !self.address.is_multiple_of(GPU_PAGE) {
             return Err(Refusal::Unaligned { address: self.address });
         }
-        if bytes == 0 || bytes > self.bytes {
-            return Err(Refusal::Size {
-                asked: bytes,
-                pinned: self.bytes,
-            });
-        }
+        self.reach(gdr, &mut state, bytes)?;
+        let pin = state.pin.as_ref().ok_or(Refusal::NoHandle { handle })?;
         let mapping = pin.map(request).map_err(|source| Refusal::Map { handle, source })?;
         let start = mapping.as_ptr();
         // SAFETY: this buffer had no mapping, so the handle had no window; copies that found an earlier one are over, as
@@ -82,10 +81,10 @@ impl Buffer {
         if start != address {
             return Err(Refusal::OtherMapping { handle, start, address });
         }
-        if bytes == 0 || bytes > self.bytes {
+        if bytes == 0 || bytes as u64 > whole_pages(state.bytes) {
             return Err(Refusal::Size {
                 asked: bytes,
-                pinned: self.bytes,
+                pinned: state.bytes,
             });
         }
         self.end_mapping(&mut state);
@@ -114,6 +113,30 @@ impl Buffer {
         Ok(())
     }
 
+    /// Sees to it that `bytes` bytes are pinned. gdrdrv pins and maps whole pages, so programs may map up to the end of the
+    /// last page; the backends pin what they are asked for.
+    fn reach(&self, gdr: &Gdr, state: &mut State, bytes: usize) -> Result<(), Refusal> {
+        if (1..=state.bytes).contains(&bytes) {
+            return Ok(());
+        }
+        let refusal = Refusal::Size {
+            asked: bytes,
+            pinned: state.bytes,
+        };
+        if bytes == 0 || bytes as u64 > whole_pages(state.bytes) || state.pin.is_none() {
+            return Err(refusal);
+        }
+        // SAFETY: as for the pin that this one replaces.
+        let longer = unsafe { gdr.pin_raw(DevicePtr::new(self.address), bytes, self.flags) };
+        state.pin = Some(longer.map_err(|source| Refusal::Pin {
+            address: self.address,
+            bytes,
+            source,
+        })?);
+        state.bytes = bytes;
+        Ok(())
+    }
+
     fn end_mapping(&self, state: &mut State) {
         if let Some(mapping) = state.mapping.take() {
             slots::shut(self.handle);
@@ -124,4 +147,9 @@ impl Buffer {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// `bytes` bytes from the start of a page on, rounded up to pages.
+fn whole_pages(bytes: usize) -> u64 {
+    (bytes as u64).checked_next_multiple_of(GPU_PAGE).unwrap_or(u64::MAX)
 }

@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_ulong, c_void};
 
-use gdrcopy::{DevicePtr, Info, MapRequest, MappingType, PinFlags};
+use gdrcopy::{Info, MapRequest, MappingType, PinFlags};
+use gpu::DevicePtr;
 
 use crate::abi::{self, Handle, InfoV1, InfoV2};
 use crate::log::{self, Level};
@@ -82,7 +83,7 @@ unsafe fn pin(g: *mut abi::Gdr, addr: c_ulong, size: usize, flags: u32, handle: 
         bytes: size,
         source,
     })?;
-    let h = session.keep(addr, size, pin)?;
+    let h = session.keep(addr, size, flags, pin)?;
     log::say(
         Level::Debug,
         format_args!("pinned {size} bytes at {addr:#x}: handle {h:#x}"),
@@ -217,7 +218,8 @@ unsafe fn map(
     size: usize,
     flags: c_int,
 ) -> Result<(), Refusal> {
-    let buffer = sessions::find(g)?.buffer(handle.h)?;
+    let session = sessions::find(g)?;
+    let buffer = session.buffer(handle.h)?;
     if va.is_null() {
         return Err(Refusal::Null { what: "va" });
     }
@@ -233,7 +235,7 @@ unsafe fn map(
             });
         }
     };
-    let start = buffer.map(size, request)?;
+    let start = buffer.map(session.gdr(), size, request)?;
     log::say(
         Level::Debug,
         format_args!("mapped {size} bytes of handle {:#x} at {start:p}", handle.h),

@@ -1,6 +1,7 @@
 //! Opening and closing a session, and what can be asked of it or of the library.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::os::fd::AsRawFd as _;
 
 use gdrcopy::{Attribute, BackendKind, Gdr};
 
@@ -36,7 +37,7 @@ fn open() -> Result<*mut abi::Gdr, Refusal> {
     };
     let gdr = gdr.map_err(|source| Refusal::Open { source })?;
     log::say(Level::Info, format_args!("using backend {:?}", gdr.backend()));
-    let descriptor = gdr.descriptor().unwrap_or(-1);
+    let descriptor = gdr.descriptor().map_or(-1, |file| file.as_raw_fd());
     Ok(sessions::admit(gdr, descriptor))
 }
 

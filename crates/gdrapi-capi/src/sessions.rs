@@ -85,7 +85,13 @@ impl Session {
     }
 
     /// Keeps a pin and gives its handle.
-    pub(crate) fn keep(&self, address: u64, bytes: usize, pin: gdrcopy::Pin) -> Result<u64, Refusal> {
+    pub(crate) fn keep(
+        &self,
+        address: u64,
+        bytes: usize,
+        flags: gdrcopy::PinFlags,
+        pin: gdrcopy::Pin,
+    ) -> Result<u64, Refusal> {
         let handle = lock(&self.registry.slots).take()?;
         let mut buffers = lock(&self.buffers);
         let Some(open) = buffers.as_mut() else {
@@ -95,7 +101,7 @@ impl Session {
                 address: std::ptr::from_ref(self.outside).addr(),
             });
         };
-        open.insert(handle, Arc::new(Buffer::new(handle, address, bytes, pin)));
+        open.insert(handle, Arc::new(Buffer::new(handle, address, bytes, flags, pin)));
         Ok(handle)
     }
 

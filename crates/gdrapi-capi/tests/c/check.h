@@ -1,6 +1,6 @@
 /*
- * What the test programs share: a check that says where it failed, and the two functions that only the test build of the
- * library has (crates/gdrapi-capi/examples/gdrapi_sim.rs), which hand out SIMULATED device memory.
+ * What the test programs share: a check that says where it failed, and the functions that only the test build of the library
+ * has (crates/gdrapi-capi/examples/gdrapi_sim.rs), which hand out SIMULATED device memory and look into it.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -15,6 +15,15 @@
 
 unsigned long gdr_sim_allocate(size_t bytes);
 void gdr_sim_free(unsigned long address);
+int gdr_sim_read(unsigned long address, void *into, size_t bytes);
+int gdr_sim_fill(unsigned long address, unsigned char value, size_t bytes);
+
+/* One byte as the GPU has it. */
+static inline int gpu_byte(unsigned long address)
+{
+    unsigned char byte;
+    return gdr_sim_read(address, &byte, 1) == 0 ? byte : -1;
+}
 
 #define CHECK(condition)                                                                                                   \
     do {                                                                                                                   \

@@ -58,7 +58,7 @@ static void child_calls(void)
     EQUALS(0, gdr_map(mine, fresh, &va, BYTES));
     unsigned char byte = 9;
     EQUALS(0, gdr_copy_to_mapping(fresh, va, &byte, 1));
-    EQUALS(9, *(unsigned char *)my_aligned);
+    EQUALS(9, gpu_byte(my_aligned));
     EQUALS(EINVAL, gdr_copy_to_mapping(handle, mapped, &byte, 1));
     EQUALS(EACCES, gdr_close(g));
     EQUALS(0, gdr_close(mine));

@@ -71,16 +71,17 @@ static void info_of_old(gdr_t g, gdr_mh_t handle, const gdr_info_v2_t *now)
         EQUALS(0xcc, old[i]);
 }
 
-static void bytes_arrive(gdr_mh_t handle, unsigned char *mapped, unsigned char *device)
+static void bytes_arrive(gdr_mh_t handle, unsigned char *mapped, unsigned long address)
 {
-    static unsigned char out[BYTES], in[BYTES];
+    static unsigned char out[BYTES], in[BYTES], device[BYTES];
     const size_t offsets[] = {0, 1, 2, 3, 4, 5, 6, 7, 11, 63, 64, 129, 1023};
     for (size_t i = 0; i < BYTES; ++i)
         out[i] = (unsigned char)(i * 131 + i / 251);
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; ++i) {
         size_t offset = offsets[i], length = BYTES - offset;
-        memset(device, 0xa5, BYTES);
+        EQUALS(0, gdr_sim_fill(address, 0xa5, BYTES));
         EQUALS(0, gdr_copy_to_mapping(handle, mapped + offset, out, length));
+        EQUALS(0, gdr_sim_read(address, device, BYTES));
         CHECK(memcmp(device + offset, out, length) == 0);
         for (size_t before = 0; before < offset; ++before)
             EQUALS(0xa5, device[before]);
@@ -93,7 +94,7 @@ static void bytes_arrive(gdr_mh_t handle, unsigned char *mapped, unsigned char *
     }
     /* Plain stores through the pointer are there too. */
     mapped[17] = 0x5a;
-    EQUALS(0x5a, device[17]);
+    EQUALS(0x5a, gpu_byte(address + 17));
 }
 
 static void edges(gdr_mh_t handle, unsigned char *mapped)
@@ -149,7 +150,7 @@ static void one_buffer(gdr_t g)
     CHECK(info.wc_mapping == (info.mapping_type == GDR_MAPPING_TYPE_WC));
     info_of_old(g, handle, &info);
 
-    bytes_arrive(handle, mapped, (unsigned char *)aligned);
+    bytes_arrive(handle, mapped, aligned);
     edges(handle, mapped);
 
     EQUALS(EINVAL, gdr_unmap(g, handle, (char *)mapped + 1, BYTES));
@@ -186,11 +187,57 @@ static void unaligned_buffers(gdr_t g)
     EQUALS(EINVAL, gdr_map(g, second, &none, 8));
     CHECK(none == NULL);
     *(volatile unsigned char *)mapped = 7;
-    EQUALS(7, *(unsigned char *)aligned);
+    EQUALS(7, gpu_byte(aligned));
     EQUALS(0, gdr_unmap(g, first, mapped, 8));
     EQUALS(0, gdr_unpin_buffer(g, first));
     EQUALS(0, gdr_unpin_buffer(g, second));
     gdr_sim_free(address);
+}
+
+/* A program that rounds up to whole pages after it has pinned. */
+static void mapped_in_whole_pages(gdr_t g)
+{
+    unsigned long address = gdr_sim_allocate(4 * GPU_PAGE_SIZE);
+    unsigned long aligned = (address + GPU_PAGE_OFFSET) & GPU_PAGE_MASK;
+    gdr_mh_t handle;
+    void *mapped = NULL;
+    EQUALS(0, gdr_pin_buffer(g, aligned, GPU_PAGE_SIZE + 8, 0, 0, &handle));
+    EQUALS(EINVAL, gdr_map(g, handle, &mapped, 2 * GPU_PAGE_SIZE + 1));
+    EQUALS(0, gdr_map(g, handle, &mapped, 2 * GPU_PAGE_SIZE));
+    unsigned char byte = 3;
+    EQUALS(0, gdr_copy_to_mapping(handle, (char *)mapped + 2 * GPU_PAGE_SIZE - 1, &byte, 1));
+    EQUALS(3, gpu_byte(aligned + 2 * GPU_PAGE_SIZE - 1));
+    EQUALS(EINVAL, gdr_unmap(g, handle, mapped, 2 * GPU_PAGE_SIZE + 1));
+    EQUALS(0, gdr_unmap(g, handle, mapped, 2 * GPU_PAGE_SIZE));
+    EQUALS(0, gdr_unpin_buffer(g, handle));
+    gdr_sim_free(address);
+}
+
+/* gdrcopy's invalidation_access_after_free and invalidation_two_mappings: a pin outlives the memory it was made of. */
+static void freed_while_mapped(gdr_t g)
+{
+    unsigned long address[2];
+    gdr_mh_t handle[2];
+    volatile unsigned char *mapped[2];
+    int flag = -1;
+    for (int i = 0; i < 2; ++i) {
+        address[i] = gdr_sim_allocate(3 * GPU_PAGE_SIZE);
+        void *va;
+        EQUALS(0, gdr_pin_buffer(g, (address[i] + GPU_PAGE_OFFSET) & GPU_PAGE_MASK, GPU_PAGE_SIZE, 0, 0, &handle[i]));
+        EQUALS(0, gdr_map(g, handle[i], &va, GPU_PAGE_SIZE));
+        mapped[i] = va;
+        mapped[i][99] = (unsigned char)(40 + i);
+    }
+    gdr_sim_free(address[0]);
+    EQUALS(40, mapped[0][99]);
+    EQUALS(41, mapped[1][99]);
+    EQUALS(0, gdr_get_callback_flag(g, handle[0], &flag));
+    EQUALS(0, flag);
+    EQUALS(0, gdr_unmap(g, handle[0], (void *)mapped[0], GPU_PAGE_SIZE));
+    EQUALS(0, gdr_unpin_buffer(g, handle[0]));
+    EQUALS(41, mapped[1][99]);
+    EQUALS(0, gdr_unpin_buffer(g, handle[1]));
+    gdr_sim_free(address[1]);
 }
 
 /* gdr_close takes with it what is pinned and mapped. */
@@ -225,6 +272,8 @@ int main(void)
     versions_and_attributes(g);
     one_buffer(g);
     unaligned_buffers(g);
+    mapped_in_whole_pages(g);
+    freed_while_mapped(g);
     EQUALS(0, gdr_close(g));
     closed_while_mapped();
     puts("lifecycle: well");

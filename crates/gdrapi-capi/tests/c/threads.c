@@ -43,13 +43,14 @@ static void cycle(gdr_t g, unsigned long own, unsigned *random)
     size_t offset = next(random) % bytes, length = 1 + next(random) % (bytes - offset);
     if (length > 20000)
         length = 20000;
-    unsigned char out[20000], in[20000];
+    unsigned char out[20000], in[20000], there[20000];
     for (size_t i = 0; i < length; ++i)
         out[i] = (unsigned char)next(random);
     EQUALS(0, gdr_copy_to_mapping(handle, (char *)va + offset, out, length));
     EQUALS(0, gdr_copy_from_mapping(handle, in, (char *)va + offset, length));
     CHECK(memcmp(out, in, length) == 0);
-    CHECK(memcmp(out, (unsigned char *)address + offset, length) == 0);
+    EQUALS(0, gdr_sim_read(address + offset, there, length));
+    CHECK(memcmp(out, there, length) == 0);
     EQUALS(0, gdr_unpin_buffer(g, again));
     if (next(random) % 2)
         EQUALS(0, gdr_unmap(g, handle, va, bytes));
