@@ -161,7 +161,7 @@ impl Trust {
             let roots: Vec<u64> = handles.iter().map(|handle| handle.address()).collect();
             // CUDA numbers its objects one after another from a base of its own.
             let plausible = |number: u32| number >> 20 == client.memory >> 20;
-            for depth in 0..=2 {
+            for depth in 1..=2 {
                 for path in walk::search(&roots, depth, &plausible).into_iter().take(PATHS) {
                     let walk = Walk {
                         path,
