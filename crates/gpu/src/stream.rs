@@ -185,7 +185,7 @@ impl Stream {
         let kernel = Kernel::FillPattern {
             to,
             words: bytes as u64 / 4,
-            seed: pattern.seed,
+            pattern,
             first,
         };
         self.enqueue(&[memory.held()], Work::Launch(kernel))
@@ -214,7 +214,7 @@ impl Stream {
         let kernel = Kernel::CheckPattern {
             from,
             words: bytes as u64 / 4,
-            seed: pattern.seed,
+            pattern,
             first,
             result: result.address(),
         };
