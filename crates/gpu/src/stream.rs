@@ -248,7 +248,8 @@ impl Stream {
         self.enqueue(&[flag.held(), reply.held()], Work::Launch(kernel))
     }
 
-    /// Puts a batch of memory operations in, which are done in order.
+    /// Puts a batch of memory operations in, which are done in order. More than 255 go to the driver in several calls: what
+    /// other threads put into the stream meanwhile comes before or after the batch, never in between.
     ///
     /// A wait blocks this stream alone, but for as long as it takes: use [`Self::synchronize_within`], and mind that device
     /// work of the same process which synchronises implicitly (freeing memory, loading code) waits with it.

@@ -170,10 +170,7 @@ fn long_batch(gpu: &Gpu) -> Outcome {
         .map(|word| MemoryOperation::write32(&words, 4 * word as usize, word ^ 0xaaaa))
         .collect::<Result<_, _>>()?;
     let start = Instant::now();
-    // The driver's documented limit for one batch is 256.
-    for part in batch.chunks(256) {
-        stream.batch(part)?;
-    }
+    stream.batch(&batch)?;
     let put_in = start.elapsed();
     stream.synchronize_within(PATIENCE)?;
     for word in 0..1000_u32 {
