@@ -32,8 +32,8 @@ pub(crate) struct Inner {
     mapping_type: std::sync::atomic::AtomicU32,
     owner: u32,
     length: usize,
-    /// What keeps the memory allocated, where it is ours.
-    memory: Option<DeviceMemory>,
+    /// What keeps the memory allocated, where it is ours, and the first byte of it that is pinned.
+    memory: Option<(DeviceMemory, usize)>,
     _backend: Arc<dyn Backend>,
 }
 
@@ -60,7 +60,7 @@ impl Pin {
     pub(crate) fn new(
         pinned: Box<dyn Pinned>,
         length: usize,
-        memory: Option<DeviceMemory>,
+        memory: Option<(DeviceMemory, usize)>,
         backend: Arc<dyn Backend>,
     ) -> Self {
         Self(Arc::new(Inner {
@@ -86,7 +86,7 @@ impl Pin {
         let claim = Claim::take(inner)?;
         let area = inner.pinned.map(request)?;
         inner.mapping_type.store(area.mapping_type as u32, Ordering::Release);
-        Ok(Mapping::new(area, claim))
+        Mapping::new(area, claim)
     }
 
     /// What this pin is.
@@ -105,7 +105,11 @@ impl Pin {
             tm_cycles: pages.cycles.0,
             cycles_per_ms: pages.cycles.1,
             mapped,
-            mapping_type: mapped.then(|| MappingType::of(number)).unwrap_or(MappingType::None),
+            mapping_type: if mapped {
+                MappingType::of(number)
+            } else {
+                MappingType::None
+            },
         })
     }
 
@@ -137,7 +141,11 @@ impl Pin {
 
 impl Inner {
     fn check_process(&self) -> Result<(), Error> {
-        if self.owner == std::process::id() { Ok(()) } else { Err(Error::Forked { owner: self.owner }) }
+        if self.owner == std::process::id() {
+            Ok(())
+        } else {
+            Err(Error::Forked { owner: self.owner })
+        }
     }
 }
 
@@ -158,8 +166,8 @@ impl Claim {
         Pin(Arc::clone(&self.0))
     }
 
-    pub(crate) fn memory(&self) -> Option<&DeviceMemory> {
-        self.0.memory.as_ref()
+    pub(crate) fn memory(&self) -> Option<(&DeviceMemory, usize)> {
+        self.0.memory.as_ref().map(|(memory, start)| (memory, *start))
     }
 }
 

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use gdr_sys::cuda::{self as sys, PointerAttribute as Ask};
 
 use crate::cuda::context::{Entered, Relaxed};
-use crate::cuda::driver::Driver;
+use crate::cuda::driver::{Driver, call};
 use crate::device::pci_of;
 use crate::error::Failure;
 use crate::{DevicePtr, Error, PciAddress};
@@ -29,7 +29,7 @@ pub struct Pointer {
     pub address: DevicePtr,
     /// Where its allocation starts (`cuMemGetAddressRange`); of `cuMemCreate` memory, the mapping.
     pub base: DevicePtr,
-    /// Bytes from `base`; what was asked for, not what the driver rounded it to.
+    /// Bytes from `base`: what was asked for; of `cuMemCreate` memory, what is mapped.
     pub size: u64,
     /// Whose memory it is.
     pub kind: MemoryKind,
@@ -41,7 +41,8 @@ pub struct Pointer {
     pub buffer_id: u64,
     /// Whether `cuIpcGetMemHandle` serves it: `cuMemAlloc`'s memory.
     pub ipc_capable: bool,
-    /// Whether third parties may reach it over PCIe; `None` if the driver is too old to say (before CUDA 11.3 or so).
+    /// What CUDA says of GPUDirect RDMA to it; `None` if the driver is too old to say. On an H200 (driver 580) it is false of
+    /// pool memory, of which there is a dma-buf all the same.
     pub rdma_capable: Option<bool>,
     /// Whether it comes from a stream-ordered pool (`cudaMallocAsync`).
     pub mempool: bool,
@@ -76,7 +77,7 @@ pub enum DmaBufMapping {
     Pcie,
 }
 
-/// What CUDA knows of `address`. About 10 µs.
+/// What CUDA knows of `address`. 2 to 4 µs (measured: H200, driver 580).
 ///
 /// # Errors
 ///
@@ -192,6 +193,21 @@ pub fn export_fd(address: DevicePtr) -> Result<OwnedFd, Error> {
     driver.export_allocation(allocation.handle).map_err(failed)
 }
 
+/// The 64 opaque bytes of `cuMemPoolExportPointer`: where in its pool the memory at `address` lies. The pool's file descriptor must
+/// have been exported before.
+///
+/// # Errors
+///
+/// [`Error::ExportFd`] for memory that is no exportable pool's; as [`describe`].
+pub fn pool_place(address: DevicePtr) -> Result<[u8; 64], Error> {
+    let driver = Driver::open()?;
+    let _relaxed = Relaxed::enter(driver);
+    let mut out = [0; 64];
+    call!(driver, cuMemPoolExportPointer(&mut out, address.get()))
+        .map(|()| out)
+        .map_err(|source| Error::ExportFd { address, source })
+}
+
 /// A dma-buf of `bytes` bytes at `address`; both must be multiples of the host's page size.
 ///
 /// # Errors
@@ -259,7 +275,7 @@ impl Reader {
         })
     }
 
-    /// Copies `to.len()` bytes at `address`; done when it returns. About 10 µs for a few bytes.
+    /// Copies `to.len()` bytes at `address`; done when it returns. 8 µs for 64 bytes (measured: H200, driver 580).
     ///
     /// # Errors
     ///

@@ -36,6 +36,8 @@ pub(crate) enum Sort {
 /// A stream of our own in the memory's context, and what can be done with it.
 pub(crate) trait Bench: Debug + Send {
     fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, gpu::Error>;
+    /// Allocations in one exportable pool of our own.
+    fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Scratch>, gpu::Error>;
     fn write(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), gpu::Error>;
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error>;
 }
@@ -53,6 +55,8 @@ pub(crate) trait Owner: Debug + Send + Sync {
     fn objection(&self, ordinal: u32) -> Result<Option<&'static str>, gpu::Error>;
     fn ipc_handle(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error>;
     fn export(&self, address: DevicePtr) -> Result<OwnedFd, gpu::Error>;
+    /// Where in its pool the memory lies; after an export of the pool.
+    fn pool_place(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error>;
     fn retain(&self, address: DevicePtr) -> Result<Box<dyn Retained>, gpu::Error>;
     fn bench(&self, near: DevicePtr) -> Result<Box<dyn Bench>, gpu::Error>;
 }
@@ -77,11 +81,14 @@ impl Owner for Cuda {
         };
         // CUDA names a MIG instance after its GPU and its profile: "NVIDIA H200 MIG 1g.18gb".
         if device.name.contains(" MIG ") {
-            return Ok(Some("its GPU is a MIG instance, whose memory this backend does not map"));
+            return Ok(Some(
+                "its GPU is a MIG instance, whose memory this backend does not map",
+            ));
         }
-        let coherent = device.attribute(gpu::Attribute::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)?;
-        if coherent == Some(1) {
-            return Ok(Some("on this coherent machine the CPU reads GPU memory at its own address"));
+        if coherent(&device)? {
+            return Ok(Some(
+                "on this coherent machine the CPU reads GPU memory at its own address",
+            ));
         }
         Ok(None)
     }
@@ -94,6 +101,10 @@ impl Owner for Cuda {
         pointer::export_fd(address)
     }
 
+    fn pool_place(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error> {
+        pointer::pool_place(address)
+    }
+
     fn retain(&self, address: DevicePtr) -> Result<Box<dyn Retained>, gpu::Error> {
         Ok(Box::new(pointer::retain_handle(address)?))
     }
@@ -101,6 +112,19 @@ impl Owner for Cuda {
     fn bench(&self, near: DevicePtr) -> Result<Box<dyn Bench>, gpu::Error> {
         Ok(Box::new(Reader::open(near)?))
     }
+}
+
+/// Whether GPU and CPU share page tables, as Grace Hopper does; no where CUDA does not say.
+pub(crate) fn is_coherent(ordinal: u32) -> bool {
+    let device = gpu::devices()
+        .ok()
+        .and_then(|devices| devices.into_iter().find(|device| device.ordinal == ordinal));
+    device.is_some_and(|device| coherent(&device).unwrap_or(false))
+}
+
+fn coherent(device: &gpu::Device) -> Result<bool, gpu::Error> {
+    let answer = device.attribute(gpu::Attribute::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)?;
+    Ok(answer == Some(1))
 }
 
 impl Retained for pointer::AllocationHandle {
@@ -112,6 +136,10 @@ impl Retained for pointer::AllocationHandle {
 impl Bench for Reader {
     fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, gpu::Error> {
         Self::scratch(self, kind, bytes)
+    }
+
+    fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Scratch>, gpu::Error> {
+        Self::scratch_pool(self, sizes)
     }
 
     fn write(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), gpu::Error> {
