@@ -169,7 +169,7 @@ fn info(info: &Info) -> InfoV2 {
             va: info.va,
             mapped_size: info.mapped_size,
             page_size: info.page_size,
-            tm_cycles: info.tm_cycles.into(),
+            tm_cycles: info.tm_cycles,
             cycles_per_ms: info.cycles_per_ms,
             bits,
         },

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use gpu::{DeviceMemory, DevicePtr};
@@ -129,6 +130,11 @@ impl Gdr {
     /// A property of the backend; 0 where an old gdrdrv does not know it.
     pub fn attribute(&self, attribute: Attribute) -> i32 {
         self.0.attribute(attribute)
+    }
+
+    /// The open `/dev/gdrdrv`; `None` with any other backend.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.0.descriptor()
     }
 
     /// Pins a part of device memory, which stays allocated until the pin and all its mappings are gone.

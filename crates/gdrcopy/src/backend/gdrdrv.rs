@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use gdr_sys::gdrdrv as sys;
@@ -253,6 +253,10 @@ impl Backend for Gdrdrv {
         // A module that does not know the attribute does not have the property.
         let answer = self.module.call(Request::attribute(number), "ask an attribute");
         answer.map_or(0, |answer| i32::try_from(answer.value).unwrap_or(i32::MAX))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.module.file.as_fd())
     }
 
     fn pin(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Box<dyn Pinned>, Error> {

@@ -6,6 +6,7 @@ pub(crate) mod rm;
 pub(crate) mod sim;
 
 use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 use gpu::DevicePtr;
@@ -23,6 +24,10 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Major and minor version of what serves it, in gdrdrv's numbering.
     fn version(&self) -> (u16, u16);
     fn attribute(&self, attribute: Attribute) -> i32;
+    /// The open file it works through, where callers expect one: gdrdrv's.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
     fn pin(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Box<dyn Pinned>, Error>;
 }
 
