@@ -111,7 +111,7 @@ fn opening_and_closing_load_no_libcuda() {
 }
 
 fn simulated_run(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let library = simulated();
     let program = compile(name, directory.path(), &["-L", path(&library), "-lgdrapi_sim"]);
     Command::new(&program)
