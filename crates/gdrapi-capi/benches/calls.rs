@@ -5,6 +5,8 @@
 //! cargo bench -p gdrapi-capi --bench calls
 //! ```
 
+#![expect(clippy::print_stdout, reason = "figures for whoever runs it")]
+
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -37,16 +37,15 @@ pub unsafe extern "C" fn gdr_copy_to_mapping(
         // both stay while the call runs; the caller promises the host's bytes.
         return unsafe { long_write(copier, map_d_ptr.cast(), h_ptr.cast(), size) };
     }
+    // SAFETY: as above.
+    let copier = unsafe { copier.as_ref() };
+    let held_back = copier.caching() != Caching::Cached;
     // SAFETY: as above. No kernel unwinds.
-    unsafe {
-        let copier = copier.as_ref();
-        copier.to_device_part(map_d_ptr.cast(), h_ptr.cast(), size);
-        // Asked before the fence: a load behind one waits for it.
-        if copies::mixed() {
-            fence::all();
-        } else if copier.caching() != Caching::Cached {
-            fence::writes();
-        }
+    unsafe { copier.to_device_part(map_d_ptr.cast(), h_ptr.cast(), size) };
+    if copies::mixed() {
+        fence::all();
+    } else if held_back {
+        fence::writes();
     }
     0
 }

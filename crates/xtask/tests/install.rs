@@ -22,7 +22,7 @@ fn install(arguments: &[&OsStr]) -> Output {
         .args(["install-capi", "--profile", "dev"])
         .args(arguments)
         .output()
-        .unwrap()
+        .expect("xtask was built")
 }
 
 #[test]
