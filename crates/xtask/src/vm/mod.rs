@@ -6,6 +6,7 @@
 
 mod archive;
 mod command;
+mod gdrdrv;
 mod guest;
 mod hardware;
 mod image;
