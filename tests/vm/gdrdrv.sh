@@ -1,5 +1,5 @@
 # The double of the gdrdrv driver speaks the driver's ABI. Machine: gdrdrv; needs the binary `exercise`
-# (gdrdrv-double/exercise.c), which holds the claims.
+# (gdrdrv-double/exercise.c and ask.c), which makes the claims.
 . /lib/gdr-guest.sh
 . /lib/gdrdrv.sh
 

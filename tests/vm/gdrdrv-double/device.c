@@ -6,7 +6,7 @@
  * It calls itself GPL to the kernel, which keeps some of the functions used here (write-combining, process ids)
  * for modules that are; it is never shipped, and never loaded outside a test's machine.
  *
- * Where it is better than the driver it doubles: an unknown handle is always EINVAL, and unloading waits for openers.
+ * Where it is better than the driver it doubles: an unknown handle is always EINVAL.
  */
 #include <linux/fs.h>
 #include <linux/module.h>
