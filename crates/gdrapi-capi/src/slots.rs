@@ -1,7 +1,7 @@
 //! The table of live handles: what a copy needs to know of a handle, found without a lock. It owns no mapping: who maps
 //! writes the window here, who unmaps takes it out first.
 //!
-//! A handle is `generation << 18 | slot`. Generations only rise, and they begin with the process id, so that neither an
+//! A handle is `generation << 16 | slot`. Generations only rise, and they begin with the process id, so that neither an
 //! old handle nor one of another process is taken for a live one. The table's memory is wiped in a forked child
 //! (`MADV_WIPEONFORK`, Linux 4.14): there every handle of the parent is unknown, at no cost to a copy. On a kernel
 //! without it a child that copies through its parent's handle gets the same SIGSEGV as with gdrdrv.
@@ -17,12 +17,13 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use crate::log::{self, Level};
 use crate::refusal::Refusal;
 
-/// The process may hold this many handles at a time, four times what `vm.max_map_count` lets it map.
+/// The process may hold this many handles at a time; `vm.max_map_count`, 65530 as it comes, lets it map no more. 8 MiB of
+/// addresses, which programs that lock all their memory get as memory.
 const SLOTS: usize = 1 << SLOT_BITS;
-const SLOT_BITS: u32 = 18;
+const SLOT_BITS: u32 = 16;
 const INDEX: u64 = (SLOTS - 1) as u64;
-/// A process id has at most 22 bits (`PID_MAX_LIMIT`); 18 + 24 + 22 make a handle.
-const PIN_BITS: u32 = 24;
+/// A process id has at most 22 bits (`PID_MAX_LIMIT`); 16 + 26 + 22 make a handle.
+const PIN_BITS: u32 = 26;
 
 /// What one copy reads: two cache lines, of which a small copy needs the first.
 #[repr(C, align(64))]
@@ -191,8 +192,8 @@ mod tests {
     fn a_handle_is_known_from_take_to_give_back_and_never_again() {
         let mut slots = Allocator::new(7);
         let first = slots.take().unwrap();
-        // 7 << 24, one more, then 18 bits of slot number.
-        assert_eq!(first >> 18, (7 << 24) + 1);
+        // 7 << 26, one more, then 16 bits of slot number.
+        assert_eq!(first >> 16, (7 << 26) + 1);
         assert_eq!(window(first), None);
         assert!(matches!(refusal(first), Refusal::NotMapped { .. }));
         let copier = Copier::for_caching(gdrcopy::copy::Caching::Cached).unwrap();
