@@ -261,6 +261,8 @@ impl Stream {
     /// let (waiter, writer) = (gpu.stream()?, gpu.stream()?);
     /// let word = gpu.allocate(Allocation::Malloc, 8)?;
     /// waiter.fill(&word, 0, 8, 0)?;
+    /// // Nothing orders the two streams but this.
+    /// waiter.synchronize()?;
     /// waiter.batch(&[
     ///     MemoryOperation::wait32(&word, 0, 7, Compare::Geq)?,
     ///     MemoryOperation::write32(&word, 4, 1)?,
