@@ -7,6 +7,22 @@ use crate::{Error, Gpu};
 
 /// A mark that a stream passes. [`Stream::record`](crate::Stream::record) sets it anew, [`Stream::wait`](crate::Stream::wait)
 /// makes another stream wait for it.
+///
+/// ```
+/// use gpu::{Allocation, Gpu};
+///
+/// let gpu = Gpu::sim();
+/// let (first, second) = (gpu.stream()?, gpu.stream()?);
+/// let memory = gpu.allocate(Allocation::Malloc, 64)?;
+/// let (event, host) = (gpu.event()?, gpu.pinned(64)?);
+/// first.fill(&memory, 0, 64, 7)?;
+/// first.record(&event)?;
+/// second.wait(&event)?;
+/// second.download(&host, 0, &memory, 0, 64)?;
+/// second.synchronize()?;
+/// assert_eq!(host.load_u32(60)?, 0x0707_0707);
+/// # Ok::<(), gpu::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Event {
     gpu: Gpu,

@@ -1,6 +1,20 @@
 //! A pattern that tells every 32-bit word of a buffer from its neighbours, so that a byte in the wrong place shows.
 
-/// One of 2⁶⁴ patterns.
+/// One of 2⁶⁴ patterns, which the CPU and the GPU can both write and check.
+///
+/// ```
+/// use gpu::{Allocation, Gpu, Pattern};
+///
+/// let gpu = Gpu::sim();
+/// let (stream, memory) = (gpu.stream()?, gpu.allocate(Allocation::Malloc, 4096)?);
+/// let mut bytes = [0; 4096];
+/// Pattern::new(1).fill(&mut bytes, 0);
+/// bytes[100] ^= 1;
+/// stream.write(&memory, 0, &bytes)?;
+/// let found = stream.check_pattern(&memory, 0, 4096, Pattern::new(1), 0)?;
+/// assert_eq!((found.words, found.first), (1, Some(25)));
+/// # Ok::<(), gpu::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// Which.

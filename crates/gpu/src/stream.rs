@@ -251,8 +251,10 @@ impl Stream {
     /// Puts a batch of memory operations in, which are done in order. More than 255 go to the driver in several calls: what
     /// other threads put into the stream meanwhile comes before or after the batch, never in between.
     ///
-    /// A wait blocks this stream alone, but for as long as it takes: use [`Self::synchronize_within`], and mind that device
-    /// work of the same process which synchronises implicitly (freeing memory, loading code) waits with it.
+    /// A wait lasts as long as it takes: use [`Self::synchronize_within`]. On a real GPU it may also hold up others. Streams
+    /// share hardware queues, of which there are `CUDA_DEVICE_MAX_CONNECTIONS` (8 unless set): with 1, a wait is never ended by
+    /// another stream's write (seen on an H200), so have an end at hand that the CPU can write into [`HostMemory`]. And what synchronises implicitly,
+    /// such as freeing memory and loading code ([`Gpu::load_kernels`] does that ahead), waits with it.
     ///
     /// ```
     /// use gpu::{Allocation, Compare, Gpu, MemoryOperation};
@@ -261,6 +263,8 @@ impl Stream {
     /// let (waiter, writer) = (gpu.stream()?, gpu.stream()?);
     /// let word = gpu.allocate(Allocation::Malloc, 8)?;
     /// waiter.fill(&word, 0, 8, 0)?;
+    /// // Nothing orders the two streams but this.
+    /// waiter.synchronize()?;
     /// waiter.batch(&[
     ///     MemoryOperation::wait32(&word, 0, 7, Compare::Geq)?,
     ///     MemoryOperation::write32(&word, 4, 1)?,

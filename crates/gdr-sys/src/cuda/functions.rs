@@ -71,6 +71,9 @@ functions! {
     cuDevicePrimaryCtxRetain = "cuDevicePrimaryCtxRetain"(*mut Context, Device);
     cuDevicePrimaryCtxRelease = "cuDevicePrimaryCtxRelease_v2" | "cuDevicePrimaryCtxRelease"(Device);
     cuDevicePrimaryCtxGetState = "cuDevicePrimaryCtxGetState"(Device, *mut u32, *mut c_int);
+    // cuda.h 13.0 maps the name to v4, which takes one more parameter; the v2 function stays.
+    cuCtxCreate_v2 = "cuCtxCreate_v2"(*mut Context, u32, Device);
+    cuCtxDestroy = "cuCtxDestroy_v2"(Context);
     cuCtxPushCurrent = "cuCtxPushCurrent_v2"(Context);
     cuCtxPopCurrent = "cuCtxPopCurrent_v2"(*mut Context);
     cuCtxGetCurrent = "cuCtxGetCurrent"(*mut Context);

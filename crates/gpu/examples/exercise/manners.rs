@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gdr_sys::cuda as sys;
-use gpu::{Allocation, Compare, Error, Gpu, MemoryOperation, Pattern, pointer};
+use gpu::{Allocation, Compare, DevicePtr, Error, Gpu, MemoryOperation, Pattern, pointer};
 
 use crate::{Outcome, Report, ensure};
 
@@ -14,6 +14,7 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     }
     report.trial("the thread's context is left alone", || context(gpu))?;
     report.trial("a capture is left alone", || capture(gpu))?;
+    report.trial("memory of another context", || other_context(gpu))?;
     report.trial("opened a second time", || {
         let again = Gpu::open(gpu.device().ordinal)?;
         let memory = again.allocate(Allocation::Malloc, 64)?;
@@ -81,6 +82,40 @@ fn context(gpu: &Gpu) -> Outcome {
     pointer::read(memory.address(), &mut [0; 4])?;
     drop(memory);
     ensure(current()?.is_null(), "this thread was left with a context")?;
+    Ok(String::new())
+}
+
+/// Memory of a context that is not the primary one, asked about from a thread without any.
+fn other_context(gpu: &Gpu) -> Outcome {
+    let functions = functions()?;
+    let create = functions.cuCtxCreate_v2.ok_or("no cuCtxCreate_v2")?;
+    let destroy = functions.cuCtxDestroy.ok_or("no cuCtxDestroy")?;
+    let pop = functions.cuCtxPopCurrent.ok_or("no cuCtxPopCurrent")?;
+    let allocate = functions.cuMemAlloc.ok_or("no cuMemAlloc")?;
+    let device = sys::Device(i32::try_from(gpu.device().ordinal)?);
+    let (mut context, mut popped, mut address) = (sys::Context::NULL, sys::Context::NULL, 0);
+    // SAFETY: the out-parameters are handles and a number; the device is there.
+    let results = unsafe {
+        [
+            create(&mut context, 0, device),
+            allocate(&mut address, 4 << 20),
+            pop(&mut popped),
+        ]
+    };
+    let asked = (|| -> Outcome<()> {
+        ensure(results.iter().all(|result| result.is_ok()), format!("{results:?}"))?;
+        let address = DevicePtr::new(address);
+        let seen = pointer::describe(address)?;
+        ensure(seen.size == 4 << 20 && seen.has_context, format!("{seen:?}"))?;
+        pointer::ipc_handle(address)?;
+        pointer::dmabuf(address, 4 << 20, pointer::DmaBufMapping::Default)?;
+        pointer::read(address, &mut [0; 64])?;
+        ensure(current()?.is_null(), "this thread was left with a context")
+    })();
+    // SAFETY: the context is ours, and nothing of it is used any more.
+    let destroyed = unsafe { destroy(context) };
+    asked?;
+    ensure(destroyed.is_ok(), destroyed.to_string())?;
     Ok(String::new())
 }
 

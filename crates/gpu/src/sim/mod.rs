@@ -7,6 +7,21 @@
 //!
 //! A stream is a thread that does its work in order. A stream dropped while it waits for a word or an event that does not come
 //! gives up after a tenth of a second; what depended on it ends with [`Error::Abandoned`](crate::Error::Abandoned).
+//!
+//! ```
+//! use gpu::{Allocation, Gpu, sim};
+//! use std::os::unix::fs::FileExt as _;
+//!
+//! let gpu = Gpu::sim();
+//! let memory = gpu.allocate(Allocation::Malloc, 512)?;
+//! gpu.stream()?.write(&memory, 8, b"seen from outside")?;
+//! let place = sim::locate(memory.address().offset(8)).ok_or("no such memory")?;
+//! let file = std::fs::File::from(place.file.try_clone()?);
+//! let mut seen = [0; 4];
+//! file.read_exact_at(&mut seen, place.offset)?;
+//! assert_eq!(&seen, b"seen");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod event;
 mod kernels;

@@ -12,8 +12,8 @@ use crate::operation::Compare;
 
 /// How long a wait in a dropped stream may still last: another stream may be about to end it.
 const GRACE: Duration = Duration::from_millis(100);
-/// Looks at a watched word before the thread begins to sleep between them.
-const SPINS: u32 = 1000;
+/// How long the thread looks at a watched word again and again, before it begins to sleep between the looks.
+const SPIN: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(20);
 
 /// One thing to do, on memory that was found already.
@@ -128,29 +128,30 @@ impl Queue {
         self.lock().abandoned.clone()
     }
 
-    /// Waits until `ready`. What is waited for (`what`) is put in words only where somebody could ask.
+    /// Waits until `ready`; `what` says for what, to whoever asks meanwhile.
     pub(super) fn wait_until(&self, what: impl Fn() -> String, mut ready: impl FnMut() -> bool) -> Result<(), String> {
-        for _ in 0..SPINS {
-            if ready() {
-                return Ok(());
-            }
-            std::thread::yield_now();
+        if ready() {
+            return Ok(());
         }
+        self.lock().waits = Some(what());
+        let start = Instant::now();
         let mut closing_since = None;
-        loop {
-            if ready() {
-                self.lock().waits = None;
-                return Ok(());
-            }
-            self.lock().waits = Some(what());
+        while !ready() {
             if self.closing.load(Ordering::Relaxed) {
                 let since = *closing_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= GRACE {
                     return Err(format!("the stream was dropped while it waited for {}", what()));
                 }
             }
-            std::thread::sleep(NAP);
+            if start.elapsed() < SPIN {
+                std::thread::yield_now();
+            } else {
+                self.lock().waits = Some(what());
+                std::thread::sleep(NAP);
+            }
         }
+        self.lock().waits = None;
+        Ok(())
     }
 
     fn next(&self) -> Option<Item> {
