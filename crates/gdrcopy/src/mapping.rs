@@ -108,7 +108,7 @@ impl Mapping {
         })
     }
 
-    /// CPU address of the first byte pinned, aligned as its device address is within a page.
+    /// CPU address of the first byte pinned; within a page of the CPU it lies where its device address does.
     ///
     /// Valid for [`Mapping::len`] bytes while this lives. Make no reference of it: the GPU writes there.
     pub fn as_ptr(&self) -> NonNull<u8> {
@@ -202,7 +202,8 @@ impl Mapping {
         self.whole().split_at(middle)
     }
 
-    pub(crate) fn memory(&self) -> Option<&gpu::DeviceMemory> {
+    /// The memory where it is held, and the first byte of it that is mapped.
+    pub(crate) fn memory(&self) -> Option<(&gpu::DeviceMemory, usize)> {
         self.claim.memory()
     }
 

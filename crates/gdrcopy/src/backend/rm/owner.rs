@@ -33,10 +33,31 @@ pub(crate) enum Sort {
     Other(&'static str),
 }
 
+/// Memory of our own, never freed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Own {
+    pub(crate) address: DevicePtr,
+    pub(crate) bytes: usize,
+    /// CUDA's; a test's memory has none.
+    pub(crate) scratch: Option<Scratch>,
+}
+
+impl From<Scratch> for Own {
+    fn from(scratch: Scratch) -> Self {
+        Self {
+            address: scratch.address(),
+            bytes: scratch.bytes(),
+            scratch: Some(scratch),
+        }
+    }
+}
+
 /// A stream of our own in the memory's context, and what can be done with it.
 pub(crate) trait Bench: Debug + Send {
-    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, gpu::Error>;
-    fn write(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), gpu::Error>;
+    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Own, gpu::Error>;
+    /// Allocations in one exportable pool of our own.
+    fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Own>, gpu::Error>;
+    fn write(&self, own: &Own, bytes: &[u8]) -> Result<(), gpu::Error>;
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error>;
 }
 
@@ -53,6 +74,8 @@ pub(crate) trait Owner: Debug + Send + Sync {
     fn objection(&self, ordinal: u32) -> Result<Option<&'static str>, gpu::Error>;
     fn ipc_handle(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error>;
     fn export(&self, address: DevicePtr) -> Result<OwnedFd, gpu::Error>;
+    /// Where in its pool the memory lies; after an export of the pool.
+    fn pool_place(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error>;
     fn retain(&self, address: DevicePtr) -> Result<Box<dyn Retained>, gpu::Error>;
     fn bench(&self, near: DevicePtr) -> Result<Box<dyn Bench>, gpu::Error>;
 }
@@ -97,6 +120,10 @@ impl Owner for Cuda {
         pointer::export_fd(address)
     }
 
+    fn pool_place(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error> {
+        pointer::pool_place(address)
+    }
+
     fn retain(&self, address: DevicePtr) -> Result<Box<dyn Retained>, gpu::Error> {
         Ok(Box::new(pointer::retain_handle(address)?))
     }
@@ -126,12 +153,18 @@ impl Retained for pointer::AllocationHandle {
 }
 
 impl Bench for Reader {
-    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, gpu::Error> {
-        Self::scratch(self, kind, bytes)
+    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Own, gpu::Error> {
+        Self::scratch(self, kind, bytes).map(Own::from)
     }
 
-    fn write(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), gpu::Error> {
-        Self::write(self, scratch, bytes)
+    fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Own>, gpu::Error> {
+        Ok(Self::scratch_pool(self, sizes)?.into_iter().map(Own::from).collect())
+    }
+
+    fn write(&self, own: &Own, bytes: &[u8]) -> Result<(), gpu::Error> {
+        own.scratch
+            .as_ref()
+            .map_or(Ok(()), |scratch| Self::write(self, scratch, bytes))
     }
 
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error> {

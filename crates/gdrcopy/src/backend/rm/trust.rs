@@ -1,19 +1,20 @@
 //! What has been learnt and proven about this driver, once a process and GPU, on memory of our own.
 
 use std::fmt::Debug;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpu::DevicePtr;
-use gpu::pointer::{Scratch, ScratchKind};
+use gpu::pointer::ScratchKind;
 
 use super::device::Device;
-use super::owner::{Bench, Owner};
+use super::owner::{Bench, Own, Owner};
 use super::route::{self, Located};
 use super::verify::{self, Span};
 use super::view::{self, Piece};
-use super::walk::{self, Path};
+use super::walk::{self, Path, Trace};
 use crate::copy::{self, fence};
 use crate::pages::GPU_PAGE;
 use crate::{Error, random};
@@ -23,8 +24,11 @@ use crate::{Error, random};
 pub(crate) struct Trust {
     /// The way through CUDA's IPC handles, and CUDA's client and one of its objects.
     ipc: Lesson<Client>,
-    /// The way through exported files.
-    export: Lesson<()>,
+    /// The way through exported files, and the file of the trial. While any exported file is open in the machine, RM exports the
+    /// next in tens of microseconds; the first takes over a millisecond (580.159.04, H200).
+    export: Lesson<Arc<OwnedFd>>,
+    /// The way through exported pools.
+    pool: Lesson<()>,
     /// The way through CUDA's structures.
     walk: Lesson<Walk>,
     /// Whether stores to a mapping are gathered.
@@ -38,10 +42,10 @@ pub(crate) struct Client {
     memory: u32,
 }
 
-/// A proven path.
+/// Proven paths, which all lead to the same object.
 #[derive(Debug, Clone)]
 pub(crate) struct Walk {
-    pub(crate) path: Path,
+    pub(crate) paths: Arc<[Path]>,
     pub(crate) client: u32,
 }
 
@@ -112,8 +116,14 @@ const SMALL: usize = 4096;
 const LARGE: usize = 4 << 20;
 /// The driver's granularity of `cuMemCreate`.
 const CREATED: usize = 2 << 20;
-/// Paths tried at most: each costs a few references and mappings.
-const PATHS: usize = 8;
+/// Known bytes of samples whose object holds nothing else.
+const KNOWN: usize = SMALL;
+/// More than one memory object of a pool.
+const POOLED: usize = 33 << 20;
+/// Sets of numbers tried at most: each costs a few references and mappings.
+const TRACES: usize = 8;
+/// How many blocks of the granularity each sample of `cuMemCreate` has.
+const SAMPLES: [usize; 5] = [1, 2, 1, 1, 1];
 
 impl Trust {
     /// The way through IPC handles, proven by two suballocations and an allocation of more than a block.
@@ -123,8 +133,8 @@ impl Trust {
             let mut displaced = false;
             // The first suballocation may open a block and lie at its start; a second one cannot.
             for bytes in [SMALL, SMALL, LARGE] {
-                let sample = Sample::make(trial, ScratchKind::Malloc, bytes)?;
-                let address = sample.scratch.address();
+                let sample = Sample::make(trial, ScratchKind::Malloc, bytes, bytes)?;
+                let address = sample.own.address;
                 let (located, place) = route::by_ipc(trial, address, bytes as u64)?;
                 displaced |= place.offset != 0;
                 self.prove(trial, &sample, &located)?;
@@ -140,35 +150,51 @@ impl Trust {
 
     /// The way through exported files, proven by one allocation.
     pub(crate) fn export(&self, trial: Trial<'_>) -> Result<(), Error> {
-        self.export.learn(trial.near, || {
-            let sample = Sample::make(trial, ScratchKind::Create { exportable: true }, CREATED)?;
-            let located = route::by_export(trial, sample.scratch.address(), sample.bytes.len() as u64)?;
-            self.prove(trial, &sample, &located)
+        let lesson = self.export.learn(trial.near, || {
+            let sample = Sample::make(trial, ScratchKind::Create { exportable: true }, CREATED, KNOWN)?;
+            let own = sample.own;
+            let (located, file) = route::by_export(trial, own.address, own.bytes as u64)?;
+            self.prove(trial, &sample, &located)?;
+            Ok(Arc::new(file))
+        });
+        lesson.map(drop)
+    }
+
+    /// The way through exported pools, proven by two allocations, of which the second begins in the pool's second object.
+    pub(crate) fn pool(&self, trial: Trial<'_>) -> Result<(), Error> {
+        self.pool.learn(trial.near, || {
+            let made = trial.bench.scratch_pool(&[POOLED, SMALL]).map_err(unavailable)?;
+            for own in made {
+                let sample = Sample::fill(trial, own, KNOWN)?;
+                let located = route::by_pool(trial, own.address, own.bytes as u64)?;
+                self.prove(trial, &sample, &located)?;
+            }
+            Ok(())
         })
     }
 
-    /// The way through CUDA's structures: the nearest path that leads from each of three handles to its own object.
+    /// The way through CUDA's structures: every short path that leads from each of several handles to its own object.
     pub(crate) fn walk(&self, trial: Trial<'_>) -> Result<Walk, Error> {
         let client = self.ipc(trial)?;
         self.walk.learn(trial.near, || {
-            let kind = ScratchKind::Create { exportable: false };
-            let samples = [CREATED, 2 * CREATED, CREATED].map(|bytes| Sample::make(trial, kind, bytes));
-            let samples = samples.into_iter().collect::<Result<Vec<_>, _>>()?;
-            let handles = samples
-                .iter()
-                .map(|sample| route::retain(trial, sample.scratch.address()));
+            let samples = scattered(trial)?;
+            let handles = samples.iter().map(|sample| route::retain(trial, sample.own.address));
             let handles = handles.collect::<Result<Vec<_>, _>>()?;
             let roots: Vec<u64> = handles.iter().map(|handle| handle.address()).collect();
             // CUDA numbers its objects one after another from a base of its own.
             let plausible = |number: u32| number >> 20 == client.memory >> 20;
-            for depth in 1..=2 {
-                for path in walk::search(&roots, depth, &plausible).into_iter().take(PATHS) {
-                    let walk = Walk {
-                        path,
-                        client: client.handle,
-                    };
-                    if self.leads_to(trial, &walk, &samples) {
-                        return Ok(walk);
+            for depth in walk::DEPTHS {
+                for Trace { numbers, paths } in walk::search(&roots, depth, &plausible).into_iter().take(TRACES) {
+                    let own = samples.iter().zip(&numbers).all(|(sample, &number)| {
+                        let place = (client.handle, number);
+                        let located = route::by_number(trial, place, sample.own.address, sample.own.bytes as u64);
+                        located.and_then(|located| self.prove(trial, sample, &located)).is_ok()
+                    });
+                    if own {
+                        return Ok(Walk {
+                            paths: paths.into(),
+                            client: client.handle,
+                        });
                     }
                 }
             }
@@ -179,47 +205,31 @@ impl Trust {
         })
     }
 
-    fn leads_to(&self, trial: Trial<'_>, walk: &Walk, samples: &[Sample]) -> bool {
-        samples.iter().all(|sample| {
-            let bytes = sample.bytes.len() as u64;
-            route::by_walk(trial, walk, sample.scratch.address(), bytes)
-                .and_then(|located| {
-                    let exact = located.size() == bytes;
-                    if exact {
-                        self.prove(trial, sample, &located)
-                    } else {
-                        Err(refused(trial.near, "another size"))
-                    }
-                })
-                .is_ok()
-        })
-    }
-
     /// Whether stores to a mapping are gathered into bursts, as measured on memory of our own; true where nothing was measured.
     pub(crate) fn gathers(&self) -> bool {
         self.gathers.get().copied().unwrap_or(true)
     }
 
-    /// Compares all of the sample with its mapping, writes through the mapping, and reads that back through the GPU.
+    /// Compares what is known of the sample with its mapping, writes through the mapping, and reads that back through the GPU.
     fn prove(&self, trial: Trial<'_>, sample: &Sample, located: &Located) -> Result<(), Error> {
-        let address = sample.scratch.address();
+        let address = sample.own.address;
         let lead = address.get() % GPU_PAGE;
         let length = (lead + sample.bytes.len() as u64).next_multiple_of(GPU_PAGE);
         let pieces: Vec<Piece> = located
             .pieces(address.get() - lead, length)
             .ok_or_else(|| refused(address, "the object is smaller than the allocation in it"))?;
-        let (vma, _views) = view::show(trial.device, &pieces)?;
+        let shown = view::show(trial.device, &pieces)?;
         for (at, chunk) in sample.bytes.chunks(CHUNK).enumerate() {
             let span = Span {
                 address: address.offset((at * CHUNK) as u64),
                 at: lead as usize + at * CHUNK,
                 length: chunk.len() as u64,
             };
-            verify::check_known(vma.base(), span, chunk)?;
+            verify::check_known(shown.vma.base(), span, chunk)?;
         }
         let start = lead as usize + sample.bytes.len() - SMALL;
         // SAFETY: the last page of the sample lies within the mapping, which lives to the end of this function.
-        let last = unsafe { vma.base().add(start) };
+        let last = unsafe { shown.vma.base().add(start) };
         let span = Span {
             address: address.offset((sample.bytes.len() - SMALL) as u64),
             at: start,
@@ -228,12 +238,12 @@ impl Trust {
         self.time_stores(last);
         if sample.bytes.len() >= LARGE && self.gathers() {
             // SAFETY: the first bytes of the sample's mapping, which is ours alone and whose contents have been compared.
-            unsafe { copy::tune(vma.base().as_ptr().add(lead as usize), copy::TUNE_BYTES) };
+            unsafe { copy::tune(shown.vma.base().as_ptr().add(lead as usize), copy::TUNE_BYTES) };
         }
-        verify::check(trial.bench, vma.base(), &[span], &[])
+        verify::check(trial.bench, shown.vma.base(), &[span], &[])
     }
 
-    /// Fills a page of the sample twice over, timed. A page of gathered stores takes well under a microsecond, of single ones
+    /// Fills a page of the sample several times over, timed. A page of gathered stores takes well under a microsecond, of single ones
     /// tens (64 bytes a transaction against 8, and each of those waited for).
     fn time_stores(&self, page: NonNull<u8>) {
         let words = page.cast::<u64>();
@@ -246,8 +256,7 @@ impl Trust {
             fence::writes();
             begun.elapsed()
         };
-        let values = [random::word(), random::word(), random::word(), random::word()];
-        let fastest = values.into_iter().map(fill).min().unwrap_or_default();
+        let fastest = (0..FILLS).map(|_| fill(random::word())).min().unwrap_or_default();
         let _ = self.gathers.set(fastest < GATHERED);
     }
 }
@@ -255,24 +264,53 @@ impl Trust {
 /// Bytes of a sample between the places that are compared.
 const CHUNK: usize = 64 << 10;
 /// A page of stores that takes longer was not gathered.
-const GATHERED: Duration = Duration::from_micros(8);
+const GATHERED: Duration = Duration::from_micros(25);
+/// Pages filled, of which the fastest counts: the others were disturbed.
+const FILLS: usize = 8;
 
-/// Memory of our own with known contents.
+/// Samples whose handles have different neighbours: what is only near a handle by the accident of the heap is then near some and
+/// not near others.
+fn scattered(trial: Trial<'_>) -> Result<Vec<Sample>, Error> {
+    let mut clutter: Vec<Vec<u8>> = Vec::new();
+    let mut samples = Vec::new();
+    for blocks in SAMPLES {
+        let count = 16 + random::word() % 48;
+        clutter.extend((0..count).map(|_| Vec::with_capacity(16 + (random::word() % 2048) as usize)));
+        // Holes between them, some of which CUDA's next structures fill.
+        let mut index = 0;
+        clutter.retain(|_| {
+            index += 1;
+            index % 3 != 0
+        });
+        let kind = ScratchKind::Create { exportable: false };
+        samples.push(Sample::make(trial, kind, blocks * CREATED, KNOWN)?);
+    }
+    Ok(samples)
+}
+
+/// Memory of our own, and the contents of its beginning.
 struct Sample {
-    scratch: Scratch,
+    own: Own,
     bytes: Vec<u8>,
 }
 
 impl Sample {
-    fn make(trial: Trial<'_>, kind: ScratchKind, bytes: usize) -> Result<Self, Error> {
-        let failed = |source| Error::Cuda {
-            operation: "allocate memory of our own for the trial of the driver",
-            source,
-        };
-        let scratch = trial.bench.scratch(kind, bytes).map_err(failed)?;
-        let bytes = random::bytes(scratch.bytes());
-        trial.bench.write(&scratch, &bytes).map_err(failed)?;
-        Ok(Self { scratch, bytes })
+    fn make(trial: Trial<'_>, kind: ScratchKind, bytes: usize, known: usize) -> Result<Self, Error> {
+        let own = trial.bench.scratch(kind, bytes).map_err(unavailable)?;
+        Self::fill(trial, own, known)
+    }
+
+    fn fill(trial: Trial<'_>, own: Own, known: usize) -> Result<Self, Error> {
+        let bytes = random::bytes(known);
+        trial.bench.write(&own, &bytes).map_err(unavailable)?;
+        Ok(Self { own, bytes })
+    }
+}
+
+fn unavailable(source: gpu::Error) -> Error {
+    Error::Cuda {
+        operation: "allocate memory of our own for the trial of the driver",
+        source,
     }
 }
 
