@@ -215,6 +215,7 @@ fn shares(job: &Job, helpers: usize) -> (usize, usize) {
         // memory. Each part ends with draining buffers, so short copies have as many parts as threads.
         Direction::Write if job.len < 128 << 10 => (32 << 10, 1),
         Direction::Write => (16 << 10, 5),
+        Direction::Read | Direction::OrderedRead if job.len < 128 << 10 => (2 << 10, MOST_THREADS - 1),
         Direction::Read | Direction::OrderedRead => (4 << 10, MOST_THREADS - 1),
     };
     (least, helpers.min(most).min(job.len.div_ceil(least).saturating_sub(1)))
