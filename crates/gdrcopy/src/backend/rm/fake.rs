@@ -406,9 +406,14 @@ impl Calls for Fake {
             .get(&inode(file))
             .cloned()
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        world
-            .mapped
-            .insert(linear, Some((vma.base().as_ptr().addr() + at, length)));
+        let start = vma.base().as_ptr().addr() + at;
+        // Who was there before has given the addresses back, or they would not be free.
+        for placed in world.mapped.values_mut() {
+            if placed.is_some_and(|(from, bytes)| from < start + length && start < from + bytes) {
+                *placed = None;
+            }
+        }
+        world.mapped.insert(linear, Some((start, length)));
         vma.place(at, length, memory.as_fd(), offset)
     }
 }

@@ -196,7 +196,8 @@ fn each_refusal_is_told_in_words_and_leaves_nothing() {
         assert_eq!(error.errno(), errno, "{call} {status:#x}: {text}");
         assert_eq!(fake.references(), 0, "{call} {status:#x}");
         drop(error);
-        if !["client", "device"].contains(&call) {
+        // Files are counted where each test has a process of its own.
+        if std::env::var_os("NEXTEST").is_some() && !["client", "device"].contains(&call) {
             assert_eq!(super::fake::open_files(), files, "{call} {status:#x}");
         }
     }
