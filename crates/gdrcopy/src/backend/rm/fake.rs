@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gdr_sys::rm::{self, Status};
@@ -29,8 +30,19 @@ const BLOCK: u64 = 2 << 20;
 const HEAP: u64 = 0x7f00_0000_0000;
 
 /// Both sides, and what was asked of them.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Fake(Arc<Mutex<World>>);
+
+impl Default for Fake {
+    fn default() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let world = World {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            ..Default::default()
+        };
+        Self(Arc::new(Mutex::new(world)))
+    }
+}
 
 impl std::fmt::Debug for Fake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -40,6 +52,8 @@ impl std::fmt::Debug for Fake {
 
 #[derive(Debug, Default)]
 pub(super) struct World {
+    /// Tells this test's files from those of others in the process.
+    number: u32,
     /// One word a call, in order.
     pub(super) log: Vec<String>,
     /// What the next calls of a name answer instead; stays until taken out.
@@ -187,7 +201,7 @@ impl World {
         self.next += 2;
         let place = (CUDA, 0x5c00_0000 + self.next);
         let memory = Memory {
-            file: Arc::new(file(size)),
+            file: Arc::new(file(self.number, size)),
             size,
         };
         self.memories.insert(place, memory);
@@ -215,11 +229,17 @@ impl World {
     }
 }
 
-fn file(size: u64) -> OwnedFd {
+/// A file in memory that bears its world's name.
+fn file(world: u32, size: u64) -> OwnedFd {
+    let name = std::ffi::CString::new(name(world)).unwrap();
     // SAFETY: a name that ends in zero; the descriptor that comes back is ours alone.
-    let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"memory".as_ptr(), libc::MFD_CLOEXEC)) };
+    let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) };
     std::fs::File::from(file.try_clone().unwrap()).set_len(size).unwrap();
     file
+}
+
+fn name(world: u32) -> String {
+    format!("memory-{world}.")
 }
 
 fn inode(file: BorrowedFd<'_>) -> u64 {
@@ -231,11 +251,12 @@ fn inode(file: BorrowedFd<'_>) -> u64 {
 }
 
 /// Whether anything of a memory file is still mapped in this range.
-fn is_mapped(start: usize, length: usize) -> bool {
+fn is_mapped(world: u32, start: usize, length: usize) -> bool {
+    let name = name(world);
     std::fs::read_to_string("/proc/self/maps")
         .unwrap()
         .lines()
-        .filter(|line| line.contains("memfd:memory"))
+        .filter(|line| line.contains(&name))
         .any(|line| {
             let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
             let [from, to] = [from, to].map(|text| usize::from_str_radix(text, 16).unwrap());
@@ -245,7 +266,7 @@ fn is_mapped(start: usize, length: usize) -> bool {
 
 impl Calls for Fake {
     fn open_control(&self) -> io::Result<OwnedFd> {
-        Ok(file(0))
+        Ok(file(self.world().number, 0))
     }
 
     fn release(&self, _control: BorrowedFd<'_>) -> io::Result<String> {
@@ -266,7 +287,7 @@ impl Calls for Fake {
 
     fn open_device(&self, minor: u32) -> io::Result<OwnedFd> {
         assert_eq!(minor, 7);
-        let node = file(0);
+        let node = file(self.world().number, 0);
         self.world().nodes.insert(inode(node.as_fd()));
         Ok(node)
     }
@@ -374,7 +395,7 @@ impl Calls for Fake {
             return Err(Status(0x2E).into());
         }
         let shown = if world.wrong {
-            Arc::new(self::file(memory.size))
+            Arc::new(self::file(world.number, memory.size))
         } else {
             memory.file
         };
@@ -390,7 +411,10 @@ impl Calls for Fake {
         let mut world = self.call("unmap")?;
         let placed = world.mapped.remove(&linear).ok_or(Status::OBJECT_NOT_FOUND)?;
         if let Some((start, length)) = placed {
-            assert!(!is_mapped(start, length), "RM is told before the addresses are gone");
+            assert!(
+                !is_mapped(world.number, start, length),
+                "RM is told before the addresses are gone"
+            );
         }
         Ok(())
     }
