@@ -45,11 +45,11 @@ const READ_BYTES: usize = 32 << 10;
 /// Host memory for the copies of several rounds. Real copies end in memory that is not in the first cache, and there
 /// kernels differ most: storing then competes with loading for the buffers in which lines are fetched.
 const HOST_BYTES: usize = 512 << 10;
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 16;
 /// The end of the measurement, whatever is missing by then. Usually it takes a tenth of this.
 const BUDGET: Duration = Duration::from_millis(5);
 /// A kernel must be this much faster than the one favoured unmeasured to be taken instead, in percent.
-const MARGIN: u128 = 4;
+const MARGIN: u32 = 8;
 
 /// Measures which kernels are fastest on this mapping, unless they are named or known already: by this process, or by the
 /// file `gdr/copy-kernels` in the user's cache directory. Takes at most a few milliseconds. A [`Copier`](super::Copier)
@@ -136,35 +136,36 @@ unsafe fn measure(device: *mut u8, len: usize) -> Choice {
     Choice { write, read }
 }
 
-/// The kernel with the shortest median of interleaved rounds, the first of which only warms up, if it is clearly shorter than the favoured one's.
+/// The kernel with the shortest time of interleaved rounds, if it is clearly shorter than the favoured one's. The shortest,
+/// not a median: a CPU takes up to half a millisecond to raise its wide units to full speed, most of a measurement.
 fn fastest(
     candidates: &[&'static Kernel],
     favoured: &'static Kernel,
     end: Instant,
     mut copy: impl FnMut(&'static Kernel),
 ) -> &'static Kernel {
-    let mut times: Vec<Vec<u128>> = vec![Vec::new(); candidates.len()];
-    for round in 0..=ROUNDS {
-        for (kernel, times) in candidates.iter().zip(&mut times) {
+    let mut times = vec![Duration::MAX; candidates.len()];
+    for _ in 0..ROUNDS {
+        for (kernel, time) in candidates.iter().zip(&mut times) {
             if Instant::now() > end {
                 return favoured;
             }
             let begun = Instant::now();
             copy(kernel);
-            if round != 0 {
-                times.push(begun.elapsed().as_nanos());
-            }
+            *time = begun.elapsed().min(*time);
         }
     }
-    let medians = times.iter_mut().map(|times| *times.select_nth_unstable(ROUNDS / 2).1);
-    let medians: Vec<(u128, &'static Kernel)> = medians.zip(candidates.iter().copied()).collect();
-    let usual = medians
-        .iter()
-        .find(|(_, kernel)| kernel.name == favoured.name)
-        .map(|(time, _)| *time);
-    match (medians.iter().min_by_key(|(time, _)| *time), usual) {
-        (Some((best, kernel)), Some(usual)) if best * (100 + MARGIN) < usual * 100 => kernel,
-        (Some((_, kernel)), None) => kernel,
+    let time_of = |name| {
+        candidates
+            .iter()
+            .zip(&times)
+            .find(|(kernel, _)| kernel.name == name)
+            .map(|(_, time)| *time)
+    };
+    let best = candidates.iter().zip(&times).min_by_key(|(_, time)| **time);
+    match (best, time_of(favoured.name)) {
+        (Some((kernel, time)), Some(usual)) if *time * (100 + MARGIN) < usual * 100 => kernel,
+        (Some((kernel, _)), None) => kernel,
         _ => favoured,
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gdr_sys::rm::{self, Status};
@@ -29,8 +30,19 @@ const BLOCK: u64 = 2 << 20;
 const HEAP: u64 = 0x7f00_0000_0000;
 
 /// Both sides, and what was asked of them.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Fake(Arc<Mutex<World>>);
+
+impl Default for Fake {
+    fn default() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let world = World {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            ..Default::default()
+        };
+        Self(Arc::new(Mutex::new(world)))
+    }
+}
 
 impl std::fmt::Debug for Fake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -40,6 +52,8 @@ impl std::fmt::Debug for Fake {
 
 #[derive(Debug, Default)]
 pub(super) struct World {
+    /// Tells this test's files from those of others in the process.
+    number: u32,
     /// One word a call, in order.
     pub(super) log: Vec<String>,
     /// What the next calls of a name answer instead; stays until taken out.
@@ -67,8 +81,16 @@ pub(super) struct World {
     next: u32,
     /// First address not used.
     heap: u64,
-    /// The block that small ones share: object, address, and bytes used.
-    shared: Option<(((u32, u32), u64), u64)>,
+    /// The block that small ones share.
+    shared: Option<Block>,
+}
+
+/// What small allocations share.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    place: (u32, u32),
+    address: u64,
+    used: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -141,9 +163,9 @@ impl World {
     /// As CUDA does: small `cuMemAlloc`s share an object of 2 MiB, everything else has its own.
     fn allocate(&mut self, sort: Sort, bytes: u64) -> DevicePtr {
         let small = sort == Sort::Malloc && bytes <= BLOCK / 2;
-        let shared = self.shared.filter(|&(_, used)| small && used + bytes <= BLOCK);
+        let shared = self.shared.filter(|block| small && block.used + bytes <= BLOCK);
         let (place, base, offset) = match shared {
-            Some(((place, block), used)) => (place, block + used, used),
+            Some(Block { place, address, used }) => (place, address + used, used),
             None => {
                 let block = self.heap;
                 self.heap += bytes.next_multiple_of(BLOCK);
@@ -151,7 +173,11 @@ impl World {
             }
         };
         if small {
-            self.shared = Some(((place, base - offset), offset + bytes.next_multiple_of(512)));
+            self.shared = Some(Block {
+                place,
+                address: base - offset,
+                used: offset + bytes.next_multiple_of(512),
+            });
         }
         let size = if matches!(sort, Sort::Create { .. }) {
             bytes.next_multiple_of(BLOCK)
@@ -175,7 +201,7 @@ impl World {
         self.next += 2;
         let place = (CUDA, 0x5c00_0000 + self.next);
         let memory = Memory {
-            file: Arc::new(file(size)),
+            file: Arc::new(file(self.number, size)),
             size,
         };
         self.memories.insert(place, memory);
@@ -203,11 +229,17 @@ impl World {
     }
 }
 
-fn file(size: u64) -> OwnedFd {
+/// A file in memory that bears its world's name.
+fn file(world: u32, size: u64) -> OwnedFd {
+    let name = std::ffi::CString::new(name(world)).unwrap();
     // SAFETY: a name that ends in zero; the descriptor that comes back is ours alone.
-    let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"memory".as_ptr(), libc::MFD_CLOEXEC)) };
+    let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) };
     std::fs::File::from(file.try_clone().unwrap()).set_len(size).unwrap();
     file
+}
+
+fn name(world: u32) -> String {
+    format!("memory-{world}.")
 }
 
 fn inode(file: BorrowedFd<'_>) -> u64 {
@@ -219,11 +251,12 @@ fn inode(file: BorrowedFd<'_>) -> u64 {
 }
 
 /// Whether anything of a memory file is still mapped in this range.
-fn is_mapped(start: usize, length: usize) -> bool {
+fn is_mapped(world: u32, start: usize, length: usize) -> bool {
+    let name = name(world);
     std::fs::read_to_string("/proc/self/maps")
         .unwrap()
         .lines()
-        .filter(|line| line.contains("memfd:memory"))
+        .filter(|line| line.contains(&name))
         .any(|line| {
             let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
             let [from, to] = [from, to].map(|text| usize::from_str_radix(text, 16).unwrap());
@@ -233,7 +266,7 @@ fn is_mapped(start: usize, length: usize) -> bool {
 
 impl Calls for Fake {
     fn open_control(&self) -> io::Result<OwnedFd> {
-        Ok(file(0))
+        Ok(file(self.world().number, 0))
     }
 
     fn release(&self, _control: BorrowedFd<'_>) -> io::Result<String> {
@@ -254,7 +287,7 @@ impl Calls for Fake {
 
     fn open_device(&self, minor: u32) -> io::Result<OwnedFd> {
         assert_eq!(minor, 7);
-        let node = file(0);
+        let node = file(self.world().number, 0);
         self.world().nodes.insert(inode(node.as_fd()));
         Ok(node)
     }
@@ -362,7 +395,7 @@ impl Calls for Fake {
             return Err(Status(0x2E).into());
         }
         let shown = if world.wrong {
-            Arc::new(self::file(memory.size))
+            Arc::new(self::file(world.number, memory.size))
         } else {
             memory.file
         };
@@ -378,7 +411,10 @@ impl Calls for Fake {
         let mut world = self.call("unmap")?;
         let placed = world.mapped.remove(&linear).ok_or(Status::OBJECT_NOT_FOUND)?;
         if let Some((start, length)) = placed {
-            assert!(!is_mapped(start, length), "RM is told before the addresses are gone");
+            assert!(
+                !is_mapped(world.number, start, length),
+                "RM is told before the addresses are gone"
+            );
         }
         Ok(())
     }
@@ -394,9 +430,14 @@ impl Calls for Fake {
             .get(&inode(file))
             .cloned()
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        world
-            .mapped
-            .insert(linear, Some((vma.base().as_ptr().addr() + at, length)));
+        let start = vma.base().as_ptr().addr() + at;
+        // Who was there before has given the addresses back, or they would not be free.
+        for placed in world.mapped.values_mut() {
+            if placed.is_some_and(|(from, bytes)| from < start + length && start < from + bytes) {
+                *placed = None;
+            }
+        }
+        world.mapped.insert(linear, Some((start, length)));
         vma.place(at, length, memory.as_fd(), offset)
     }
 }
@@ -497,6 +538,17 @@ impl Bench for Fake {
 
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error> {
         for (address, bytes) in parts {
+            if self.world().find(*address).is_none() {
+                // What CUDA answers for an address that was freed.
+                return Err(gpu::Error::Copy {
+                    address: *address,
+                    bytes: bytes.len(),
+                    source: gpu::Failure::Returned {
+                        function: "cuMemcpyDtoHAsync_v2",
+                        result: gdr_sys::cuda::CuResult::INVALID_VALUE,
+                    },
+                });
+            }
             self.peek(*address, bytes);
         }
         Ok(())

@@ -205,9 +205,10 @@ mod tests {
     fn a_number_that_is_the_same_for_all_is_no_objects_number() {
         let known = [structure(0x5c00_0096, 0x5c00_0001), structure(0x5c00_0098, 0x5c00_0001)];
         let roots = known.each_ref().map(address);
-        for trace in search(&roots, 1, PLAUSIBLE) {
-            assert_eq!(trace.numbers, [0x5c00_0096, 0x5c00_0098]);
-        }
+        // Behind the structures lies what the heap put there, so there may be others.
+        let traces = search(&roots, 1, PLAUSIBLE);
+        assert!(traces.iter().any(|trace| trace.numbers == [0x5c00_0096, 0x5c00_0098]));
+        assert!(!traces.iter().any(|trace| trace.numbers.contains(&0x5c00_0001)));
     }
 
     #[test]

@@ -90,12 +90,12 @@ impl Shared {
         Ticket::unpack(self.ticket.0.load(Ordering::Relaxed)).helpers as usize
     }
 
-    /// Takes parts and copies them until none is left, then reports them.
+    /// Takes parts and copies them until none is left, then reports them. Answers how many bytes they had.
     ///
     /// # Safety
     /// The memory of an announced job stays valid until [`is_done`](Self::is_done).
-    pub(super) unsafe fn take_part(&self) {
-        let mut taken = 0;
+    pub(super) unsafe fn take_part(&self) -> usize {
+        let (mut taken, mut bytes) = (0, 0);
         let mut direction = Direction::Read;
         while let Some(index) = self.next() {
             let job = self.job();
@@ -108,6 +108,7 @@ impl Shared {
             // SAFETY: a part lies within the job, whose memory its owner keeps valid until all parts are done.
             unsafe { (job.kernel)(job.destination.add(offset), job.source.add(offset), len) }
             taken += 1;
+            bytes += len;
         }
         if taken != 0 {
             match direction {
@@ -118,6 +119,7 @@ impl Shared {
             }
             self.done.0.fetch_add(taken, Ordering::Release);
         }
+        bytes
     }
 
     /// Whether all `parts` of the announced job are copied.

@@ -11,37 +11,21 @@
 mod cpus;
 mod cut;
 mod job;
+mod place;
 mod threads;
 
 use std::mem;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 pub use cpus::Cpus;
 pub(crate) use job::{Direction, Job};
 use job::{Line, Shared};
+pub(crate) use place::{ANYWHERE, Place};
 
 /// Threads that copy together at most, the caller included. 16 of them read 15.7 GB/s from an H200; the next doubling
 /// would take as many CPUs again from the program whose copy this is.
 pub(crate) const MOST_THREADS: usize = 16;
-
-/// Where helpers should run, and their pool once there is one. Lives as long as the process.
-#[derive(Debug)]
-pub(crate) struct Place {
-    hint: Cpus,
-    pool: AtomicPtr<Pool>,
-    /// The place made before this one.
-    next: *const Place,
-}
-
-// SAFETY: `next` is set before the place is shared, never changed, and points to a place that is never freed.
-unsafe impl Sync for Place {}
-
-/// Helpers anywhere in the process's affinity. The end of the list of places.
-pub(crate) static ANYWHERE: Place = Place::new(Cpus::NONE, ptr::null());
-
-/// The latest place; null while there is only [`ANYWHERE`].
-static LATEST: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
 
 /// One pool, in pages of its own. All zero is its first state.
 #[repr(C)]
@@ -53,6 +37,12 @@ struct Pool {
     last: AtomicU64,
     /// How long helpers look for the next job before they sleep, in nanoseconds.
     linger: AtomicU64,
+    /// What helpers have gained of late, in nanoseconds; negative where sharing took longer than copying alone.
+    gain: AtomicI64,
+    /// How many copies are still to be left to their callers, since helpers lost time.
+    rest: AtomicU32,
+    /// How many that were at first, the last time.
+    rested: AtomicU32,
     /// Helpers that run or sleep.
     helpers: Line<AtomicU32>,
     sleepers: AtomicU32,
@@ -88,6 +78,9 @@ const LINGER: u64 = 100_000;
 /// And this long at most.
 const LONGEST_LINGER: u64 = 2_000_000;
 
+/// Gains beyond this are forgotten, losses beyond it tell, in nanoseconds.
+const MOST_CREDIT: i64 = 300_000;
+
 /// A figure for each direction.
 struct Work {
     write: usize,
@@ -100,91 +93,6 @@ impl Work {
             self.write
         } else {
             self.read
-        }
-    }
-}
-
-impl Place {
-    const fn new(hint: Cpus, next: *const Place) -> Place {
-        Place {
-            hint,
-            pool: AtomicPtr::new(ptr::null_mut()),
-            next,
-        }
-    }
-
-    /// The place for helpers near these CPUs: the same one for the same CPUs. Anywhere, when there have been more kinds of
-    /// hint than machines have nodes.
-    pub(crate) fn near(hint: &Cpus) -> &'static Place {
-        loop {
-            if let Some(place) = Self::all().find(|place| place.hint == *hint) {
-                return place;
-            }
-            if Self::all().count() > 64 {
-                return &ANYWHERE;
-            }
-            let latest = LATEST.load(Ordering::Acquire);
-            let next = if latest.is_null() { &raw const ANYWHERE } else { latest };
-            let place = Box::into_raw(Box::new(Place::new(*hint, next)));
-            if LATEST
-                .compare_exchange(latest, place, Ordering::AcqRel, Ordering::Relaxed)
-                .is_err()
-            {
-                // SAFETY: made above, and seen by nobody.
-                drop(unsafe { Box::from_raw(place) });
-            }
-        }
-    }
-
-    fn all() -> impl Iterator<Item = &'static Place> {
-        let latest = LATEST.load(Ordering::Acquire);
-        // SAFETY: places are never freed once they are in the list, and each points to an older one or nowhere.
-        let first = unsafe { latest.as_ref() }.unwrap_or(&ANYWHERE);
-        // SAFETY: as above.
-        std::iter::successors(Some(first), |place| unsafe { place.next.as_ref() })
-    }
-
-    /// Copies with as many of `threads` threads as are there in time, the caller's among them. False, with nothing copied,
-    /// where there is no pool or another copy has it.
-    ///
-    /// # Safety
-    /// The job's memory is valid for its kernel, which this CPU supports.
-    pub(crate) unsafe fn copy(&'static self, job: &Job, threads: usize) -> bool {
-        let Some(pool) = self.pool() else { return false };
-        if threads < 2 || !pool.is_started(self) || pool.taken.swap(1, Ordering::Acquire) != 0 {
-            return false;
-        }
-        let helpers = (pool.helpers.0.load(Ordering::Relaxed) as usize).min(threads - 1);
-        // SAFETY: the caller's promise; `share` returns once every part is done.
-        let shared = helpers != 0 && unsafe { pool.share(job, helpers) };
-        pool.taken.store(0, Ordering::Release);
-        shared
-    }
-
-    /// The pool's pages, made at the first call.
-    fn pool(&'static self) -> Option<&'static Pool> {
-        let known = self.pool.load(Ordering::Acquire);
-        // SAFETY: only pages made by `Pool::map`, never unmapped once stored here, are ever stored here.
-        NonNull::new(known)
-            .map(|pool| unsafe { pool.as_ref() })
-            .or_else(|| self.make_pool())
-    }
-
-    #[cold]
-    fn make_pool(&'static self) -> Option<&'static Pool> {
-        let made = Pool::map(forget_in_children())?;
-        match self
-            .pool
-            .compare_exchange(ptr::null_mut(), made.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
-        {
-            // SAFETY: zeroed pages of the pool's size, kept for good.
-            Ok(_) => Some(unsafe { made.as_ref() }),
-            Err(first) => {
-                // SAFETY: the pages made above, which nobody else has seen.
-                unsafe { libc::munmap(made.as_ptr().cast(), mem::size_of::<Pool>()) };
-                // SAFETY: as in `pool`.
-                NonNull::new(first).map(|pool| unsafe { pool.as_ref() })
-            }
         }
     }
 }
@@ -210,10 +118,10 @@ impl Pool {
 
     /// Whether there are helpers or soon will be; asks for them the first time.
     #[inline]
-    fn is_started(&'static self, place: &'static Place) -> bool {
+    fn is_started(&'static self, hint: &Cpus) -> bool {
         match self.state.load(Ordering::Acquire) {
             STARTED => true,
-            FRESH => threads::start(self, &place.hint),
+            FRESH => threads::start(self, hint),
             _ => false,
         }
     }
@@ -221,11 +129,17 @@ impl Pool {
     /// # Safety
     /// As [`Place::copy`]; the caller has taken the pool.
     unsafe fn share(&self, job: &Job, helpers: usize) -> bool {
-        let pause = now().saturating_sub(self.last.load(Ordering::Relaxed));
+        let rest = self.rest.load(Ordering::Relaxed);
+        if rest != 0 {
+            self.rest.store(rest - 1, Ordering::Relaxed);
+            return false;
+        }
+        let begun = now();
+        let pause = begun.saturating_sub(self.last.load(Ordering::Relaxed));
         let worth_waking = job.len >= WAKE_FROM.of(job.direction) || pause < BURST;
         let all_asleep = self.sleepers.load(Ordering::Relaxed) >= self.helpers.0.load(Ordering::Relaxed);
         if all_asleep && !worth_waking {
-            self.last.store(now(), Ordering::Relaxed);
+            self.last.store(begun, Ordering::Relaxed);
             return false;
         }
         self.linger
@@ -235,8 +149,10 @@ impl Pool {
         if worth_waking && self.sleepers.load(Ordering::SeqCst) != 0 {
             self.wake(helpers, WOKEN_BY_CALLER);
         }
+        let started = now();
         // SAFETY: the caller keeps the memory valid until this function returns.
-        unsafe { self.job.take_part() };
+        let copied = unsafe { self.job.take_part() };
+        let waited_from = now();
         let mut turns = 0_u32;
         while !self.job.is_done(parts) {
             std::hint::spin_loop();
@@ -246,8 +162,29 @@ impl Pool {
                 std::thread::yield_now();
             }
         }
-        self.last.store(now(), Ordering::Relaxed);
+        let ended = now();
+        self.last.store(ended, Ordering::Relaxed);
+        // What it would have taken alone, at the pace of the parts the caller copied.
+        let alone = ((waited_from - started) as u128 * job.len as u128).checked_div(copied as u128);
+        if let Some(alone) = alone {
+            self.judge(alone as i64 - (ended - begun) as i64);
+        }
         true
+    }
+
+    /// Gives up helpers for a while once they have lost more time than they gained: where others want their CPUs, they are
+    /// interrupted in the middle of a part, and the caller waits. For 64 copies, then for twice as many each time.
+    fn judge(&self, gain: i64) {
+        let gain = self.gain.load(Ordering::Relaxed).saturating_add(gain).min(MOST_CREDIT);
+        if gain < -MOST_CREDIT {
+            let rest = (self.rested.load(Ordering::Relaxed) * 2).clamp(64, 8192);
+            self.rest.store(rest, Ordering::Relaxed);
+            self.rested.store(rest, Ordering::Relaxed);
+        } else if gain == MOST_CREDIT {
+            self.rested.store(0, Ordering::Relaxed);
+        }
+        self.gain
+            .store(if gain < -MOST_CREDIT { 0 } else { gain }, Ordering::Relaxed);
     }
 
     /// Wakes up to `most` of the first `helpers` helpers.
@@ -258,19 +195,6 @@ impl Pool {
         for seat in self.seats[..helpers].iter().filter(asleep).take(most) {
             threads::wake(&seat.0);
         }
-    }
-}
-
-/// Has the C library's fork make the child forget all pools. True where it will.
-fn forget_in_children() -> bool {
-    static ASKED: AtomicBool = AtomicBool::new(false);
-    // SAFETY: the handler only stores to memory that is never freed.
-    ASKED.swap(true, Ordering::AcqRel) || unsafe { libc::pthread_atfork(None, None, Some(forget)) } == 0
-}
-
-extern "C" fn forget() {
-    for place in Place::all() {
-        place.pool.store(ptr::null_mut(), Ordering::Release);
     }
 }
 
@@ -291,6 +215,7 @@ fn shares(job: &Job, helpers: usize) -> (usize, usize) {
         // memory. Each part ends with draining buffers, so short copies have as many parts as threads.
         Direction::Write if job.len < 128 << 10 => (32 << 10, 1),
         Direction::Write => (16 << 10, 5),
+        Direction::Read | Direction::OrderedRead if job.len < 128 << 10 => (2 << 10, MOST_THREADS - 1),
         Direction::Read | Direction::OrderedRead => (4 << 10, MOST_THREADS - 1),
     };
     (least, helpers.min(most).min(job.len.div_ceil(least).saturating_sub(1)))
