@@ -8,6 +8,7 @@ mod finding;
 mod idlist;
 mod nvml;
 mod pci;
+mod probe;
 mod rdma;
 mod system;
 mod topology;
@@ -20,6 +21,10 @@ pub use finding::{Evidence, Finding, Fix, Outcome, Severity, Summary};
 pub use idlist::{IdList, IdListError};
 pub use nvml::{Bar1, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
 pub use pci::{Attributes, Ids, LinkState, PciDevice, Place, Resource, RootBus};
+pub use probe::{
+    BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, PROBE_SCHEMA, ProbeReport, ProbeResult,
+    ProbeVerdict, ProbedGpu,
+};
 pub use rdma::{RdmaDevice, RdmaPort};
 pub use system::{
     Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, NodeFile, NodeState, NumaNode, PeerMemory, Platform, PlatformKind,
