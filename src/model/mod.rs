@@ -6,6 +6,7 @@ mod fact;
 mod facts;
 mod finding;
 mod idlist;
+mod mapping;
 mod nvml;
 mod pci;
 mod probe;
@@ -19,6 +20,7 @@ pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
 pub use finding::{Evidence, Finding, Fix, Outcome, Severity, Summary};
 pub use idlist::{IdList, IdListError};
+pub use mapping::{GpuMapping, MappingOutcome, MappingTrial};
 pub use nvml::{Bar1, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
 pub use pci::{Attributes, Ids, LinkState, PciDevice, Place, Resource, RootBus};
 pub use probe::{

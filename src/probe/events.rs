@@ -70,9 +70,9 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Says how many steps there will be.
-    pub fn expect(&mut self, steps: u64) {
-        self.of = steps;
+    /// Says how many steps there will be from here on.
+    pub fn expect_more(&mut self, steps: u64) {
+        self.of = self.done + steps;
     }
 
     /// Begins a step that should take no time to speak of.
@@ -113,7 +113,7 @@ mod tests {
     fn each_event_is_a_line_and_steps_are_counted() {
         let mut out = Vec::new();
         let mut teller = Teller::new(&mut out, Duration::from_secs(10));
-        teller.expect(2);
+        teller.expect_more(2);
         teller.doing("the first").expect("written");
         teller
             .doing_for("the second\nof two", Duration::from_secs(5))

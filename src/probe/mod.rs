@@ -3,9 +3,10 @@
 //! The hardware is touched in a child of this binary, whose every step has a deadline ([`watch`]); it tells what it does
 //! and finds in [`events`]. Nothing here prints, and nothing falls back to simulation by itself.
 
+pub mod bytes;
 pub mod copy;
 pub mod events;
-pub mod pattern;
+
 pub mod sampling;
 pub mod statistics;
 pub mod verdict;

@@ -159,6 +159,11 @@ impl Children<'_> {
         if std::env::var_os("CUDA_DEVICE_ORDER").is_none() {
             command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
         }
+        if let Request::Copy(task) = request
+            && let Some(kernel) = &task.kernel
+        {
+            command.env("GDR_COPY_KERNEL", kernel);
+        }
         let mut listed = Vec::new();
         let ended = watch(&mut command, self.interrupts, self.patience, &mut |event| match event {
             Event::Doing(step) => (self.progress)(subject, &step),

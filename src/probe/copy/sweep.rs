@@ -1,0 +1,148 @@
+//! Every size in both directions: through the mapping, and by cuMemcpy with pinned and with pageable memory.
+
+use gpu::{HostMemory, Kind};
+
+use super::session::{Session, Trouble, device_differs, pattern, reason, wrong_at};
+use crate::probe::bytes::compare;
+use crate::probe::events::Teller;
+use crate::probe::sampling::time;
+use crate::probe::verdict::{Promise, Subject};
+
+/// From this size on bandwidth is a figure worth having.
+const WORTH: usize = 4 << 10;
+/// From this size on the link is what limits: below, the start of a copy counts.
+const LIMITED_BY_LINK: usize = 16 << 20;
+/// A mapping's stores reach a third to a half of the link (measured: 34 of 63 GB/s on an H200, 9.6 of 15.8 on a V100):
+/// below a fifth something is wrong. Loads are limited by the CPU, not by the link.
+const STORES_SHARE: f64 = 0.2;
+/// The copy engine reaches six sevenths.
+const ENGINE_SHARE: f64 = 0.5;
+
+/// Measures every size.
+pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let sizes = session.sizes.clone();
+    let ways = if session.task.sweep_only { 2 } else { 6 };
+    teller.expect_more((sizes.len() * ways) as u64);
+    let pinned = match session.task.sweep_only {
+        true => None,
+        false => pinned(session, sizes.last().copied().unwrap_or(1), teller)?,
+    };
+    for bytes in sizes {
+        // A pattern of its own for each size: what an earlier one left behind is not what should be there.
+        let source = pattern(bytes as u64 + 100, bytes);
+        mapped(session, &source, teller)?;
+        if !session.task.sweep_only {
+            if let Some(pinned) = &pinned {
+                engine_pinned(session, pinned, &source, teller)?;
+            }
+            engine_pageable(session, &source, teller)?;
+        }
+    }
+    Ok(())
+}
+
+/// Pinned memory for the comparison; without it, the rest is worth having all the same.
+fn pinned(session: &Session<'_>, bytes: usize, teller: &mut Teller<'_>) -> Result<Option<HostMemory>, Trouble> {
+    teller.doing("pinned host memory")?;
+    match session.gpu.pinned(bytes) {
+        Ok(memory) => Ok(Some(memory)),
+        Err(error) => {
+            let required = error.kind() == Kind::Broken;
+            let why = reason(&error);
+            teller.result(session.about_cuda.impossible("cuda.pinned", Some(bytes), required, why))?;
+            Ok(None)
+        }
+    }
+}
+
+/// What is said of one point: both rows, or that a byte was wrong.
+fn report(
+    about: &Subject,
+    name: &str,
+    bytes: usize,
+    samples: &[f64],
+    wrong: Option<String>,
+    promise: Option<Promise>,
+    teller: &mut Teller<'_>,
+) -> Result<(), Trouble> {
+    let latency = format!("{name}.latency");
+    if let Some(wrong) = wrong {
+        return Ok(teller.result(about.wrong(&latency, Some(bytes), wrong))?);
+    }
+    teller.result(about.latency(&latency, Some(bytes), bytes, samples))?;
+    if bytes >= WORTH {
+        let promise = promise.filter(|_| bytes >= LIMITED_BY_LINK);
+        teller.result(about.bandwidth(&format!("{name}.bandwidth"), bytes, 0, samples, promise))?;
+    }
+    Ok(())
+}
+
+fn promise(session: &Session<'_>, share: f64) -> Option<Promise> {
+    session.task.link.map(|link| Promise {
+        value: link as f64 / 1e9,
+        share,
+    })
+}
+
+fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let bytes = source.len();
+    let budget = session.task.depth.point();
+    teller.doing_for(format!("{bytes} bytes through the mapping, to the GPU"), budget.time)?;
+    let samples = time(budget, || session.mapping.write(0, source))?;
+    let wrong = device_differs(&session.stream, &session.memory, 0, source)?;
+    let wrong = wrong.map(|mismatch| wrong_at(&session.memory, 0, &mismatch));
+    let promised = promise(session, STORES_SHARE);
+    report(&session.about, "copy.write", bytes, &samples, wrong, promised, teller)?;
+
+    teller.doing_for(format!("{bytes} bytes through the mapping, from the GPU"), budget.time)?;
+    // What the sweep to the GPU left is not what should come back.
+    let inverse: Vec<u8> = source.iter().map(|byte| !byte).collect();
+    session.stream.write(&session.memory, 0, &inverse)?;
+    let mut found = source.to_vec();
+    let samples = time(budget, || session.mapping.read(0, &mut found))?;
+    let wrong = compare(&inverse, &found).map(|mismatch| wrong_at(&session.memory, 0, &mismatch));
+    report(&session.about, "copy.read", bytes, &samples, wrong, None, teller)
+}
+
+fn engine_pinned(session: &Session<'_>, host: &HostMemory, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let bytes = source.len();
+    let budget = session.task.depth.point();
+    let (stream, memory) = (&session.stream, &session.memory);
+    let promised = promise(session, ENGINE_SHARE);
+    teller.doing_for(format!("cuMemcpy of {bytes} bytes from pinned memory"), budget.time)?;
+    host.write(0, source)?;
+    let samples = time(budget, || {
+        stream.upload(host, 0, memory, 0, bytes)?;
+        stream.synchronize()
+    })?;
+    let wrong = device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
+    report(&session.about_cuda, "cuda.pinned.write", bytes, &samples, wrong, promised, teller)?;
+
+    teller.doing_for(format!("cuMemcpy of {bytes} bytes to pinned memory"), budget.time)?;
+    let inverse: Vec<u8> = source.iter().map(|byte| !byte).collect();
+    stream.write(memory, 0, &inverse)?;
+    let samples = time(budget, || {
+        stream.download(memory, 0, host, 0, bytes)?;
+        stream.synchronize()
+    })?;
+    let mut found = source.to_vec();
+    host.read(0, &mut found)?;
+    let wrong = compare(&inverse, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
+    report(&session.about_cuda, "cuda.pinned.read", bytes, &samples, wrong, promised, teller)
+}
+
+fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let bytes = source.len();
+    let budget = session.task.depth.point();
+    let (stream, memory) = (&session.stream, &session.memory);
+    teller.doing_for(format!("cuMemcpy of {bytes} bytes from pageable memory"), budget.time)?;
+    let samples = time(budget, || stream.write(memory, 0, source))?;
+    let wrong = device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
+    report(&session.about_cuda, "cuda.pageable.write", bytes, &samples, wrong, None, teller)?;
+
+    teller.doing_for(format!("cuMemcpy of {bytes} bytes to pageable memory"), budget.time)?;
+    let mut found: Vec<u8> = source.iter().map(|byte| !byte).collect();
+    let samples = time(budget, || stream.read(memory, 0, &mut found))?;
+    let wrong = compare(source, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
+    report(&session.about_cuda, "cuda.pageable.read", bytes, &samples, wrong, None, teller)
+}
