@@ -1,9 +1,40 @@
 //! Safe access to NVIDIA GPUs.
 //!
 //! Vendor libraries are opened at run time and every function in them is optional: what a machine lacks is a value
-//! ([`nvml::Reading::NotCovered`]), never an error and never a failure to start. The crate knows nothing of the program
+//! ([`nvml::Reading::NotCovered`], [`Kind::Unsupported`]), never a failure to start. The crate knows nothing of the program
 //! that uses it.
+//!
+//! [`Gpu`] is a GPU in use, real ([`Gpu::open`]) or simulated ([`Gpu::sim`]), with its [`DeviceMemory`], [`HostMemory`],
+//! [`Stream`]s and [`Event`]s; every one of them keeps alive what it needs and undoes itself on drop. [`devices`] and
+//! [`Device::attribute`] ask without a context. [`pointer`] asks about memory that others allocated.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod address;
+mod backend;
+mod bytes;
+mod cuda;
+mod device;
+mod error;
+mod event;
+mod gpu;
+mod host;
+mod memory;
 pub mod nvml;
+mod operation;
+mod pattern;
+pub mod pointer;
+pub mod sim;
+mod stream;
+
+pub use address::{DevicePtr, NotAPciAddress, PciAddress};
+pub use backend::Registration;
+pub use device::{Attribute, Device, P2pAttribute, devices, driver_version};
+pub use error::{Error, Failure, Kind};
+pub use event::Event;
+pub use gpu::Gpu;
+pub use host::{HostMemory, PinnedOptions};
+pub use memory::{Allocation, DeviceMemory, Memory};
+pub use operation::{Compare, MemoryOperation};
+pub use pattern::{Mismatches, Pattern};
+pub use stream::Stream;

@@ -1,0 +1,21 @@
+//! The CUDA driver API (`libcuda.so.1`): its loader, its functions, its numbers and structures.
+//!
+//! Source of every name, number and layout: `cuda.h` of CUDA 13.0. Functions are called under the symbol the header maps
+//! their name to (`cuMemAlloc` is `cuMemAlloc_v2`), in the legacy-default-stream variant.
+
+mod attribute;
+mod flags;
+mod functions;
+mod library;
+mod result;
+mod types;
+
+pub use attribute::{DeviceAttribute, P2pAttribute, PointerAttribute};
+pub use flags::*;
+pub use functions::Functions;
+pub use library::{Library, OpenError, library};
+pub use result::CuResult;
+pub use types::{
+    Context, Device, Event, Function, GenericHandle, IpcMemHandle, MemAccessDesc, MemAllocationFlags,
+    MemAllocationProp, MemLocation, MemPoolProps, MemoryPool, Module, Stream, StreamMemOp, Uuid,
+};

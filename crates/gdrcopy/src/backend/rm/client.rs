@@ -1,0 +1,143 @@
+//! This process's client of the resource manager, and its objects, each undone by its own drop.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gdr_sys::rm::Status;
+
+use super::calls::{Answer, Calls, Caller, Refusal};
+use super::fault::{self, Step};
+use crate::Error;
+
+/// A client. RM serves it only through the file it was made with, and only in the process that made it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    calls: Arc<dyn Calls>,
+    control: OwnedFd,
+    handle: u32,
+    next: AtomicU32,
+    owner: u32,
+}
+
+/// Handles of our objects begin here: a number that is easy to see in a kernel's log, and RM's are all above it.
+const FIRST_HANDLE: u32 = 0x6D00_0000;
+
+/// `NV_ERR_INSERT_DUPLICATE_NAME`: the handle is taken.
+const TAKEN: Status = Status(0x19);
+
+impl Client {
+    pub(crate) fn open(calls: Arc<dyn Calls>) -> Result<Self, Error> {
+        let control = calls.open_control().map_err(|source| Error::System {
+            operation: "open /dev/nvidiactl".to_owned(),
+            source,
+        })?;
+        let handle = calls.new_client(control.as_fd()).map_err(|refusal| fault::error(Step::Client, refusal))?;
+        Ok(Self {
+            calls,
+            control,
+            handle,
+            next: AtomicU32::new(FIRST_HANDLE),
+            owner: std::process::id(),
+        })
+    }
+
+    pub(crate) fn calls(&self) -> &dyn Calls {
+        &*self.calls
+    }
+
+    pub(crate) fn control(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
+    pub(crate) fn caller(&self) -> Caller<'_> {
+        Caller {
+            control: self.control(),
+            client: self.handle,
+        }
+    }
+
+    /// A forked child shares the control file but not the client: what it freed would be gone in the parent.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.owner == std::process::id()
+    }
+
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner
+    }
+
+    /// Makes an object under a handle of our choice.
+    pub(crate) fn make(
+        self: &Arc<Self>,
+        parent: u32,
+        make: impl Fn(&dyn Calls, Caller<'_>, u32) -> Answer<()>,
+    ) -> Answer<Object> {
+        loop {
+            // After four thousand million objects the numbers come round; those still in use are passed over.
+            let handle = self.next.fetch_add(1, Ordering::Relaxed);
+            if handle == 0 || handle == self.handle {
+                continue;
+            }
+            match make(self.calls(), self.caller(), handle) {
+                Err(Refusal::Status(TAKEN)) => {}
+                Err(refusal) => return Err(refusal),
+                Ok(()) => {
+                    return Ok(Object {
+                        client: Arc::clone(self),
+                        parent,
+                        handle,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Makes `count` objects in one call.
+    pub(crate) fn make_many(
+        self: &Arc<Self>,
+        parent: u32,
+        count: usize,
+        make: impl Fn(&dyn Calls, Caller<'_>, &[u32]) -> Answer<()>,
+    ) -> Answer<Vec<Object>> {
+        let handles: Vec<u32> = (0..count).map(|_| self.next.fetch_add(1, Ordering::Relaxed)).collect();
+        make(self.calls(), self.caller(), &handles)?;
+        let object = |handle| Object {
+            client: Arc::clone(self),
+            parent,
+            handle,
+        };
+        Ok(handles.into_iter().map(object).collect())
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // Its handle stands for all below it; nobody is left to tell of a refusal, and closing the file ends it too.
+            let _ = self.calls.free(self.caller(), self.handle, self.handle);
+        }
+    }
+}
+
+/// An object of ours: a device, or a reference to somebody's memory. Freed on drop.
+#[derive(Debug)]
+pub(crate) struct Object {
+    client: Arc<Client>,
+    parent: u32,
+    handle: u32,
+}
+
+impl Object {
+    pub(crate) fn handle(&self) -> u32 {
+        self.handle
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        if self.client.is_ours() {
+            // RM refuses this only for a handle it does not know, and then there is nothing to free.
+            let _ = self.client.calls.free(self.client.caller(), self.parent, self.handle);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A GPU as this process's client sees it: its node kept open, its device object, and how much of BAR1 we may take.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpu::PciAddress;
+
+use super::calls::{Card, Surface};
+use super::client::{Client, Object};
+use super::fault::{self, Step};
+use super::trust::Trust;
+use crate::Error;
+
+/// One GPU.
+#[derive(Debug)]
+pub(crate) struct Device {
+    // The object before the node: RM wants the node open as long as the device is used.
+    object: Object,
+    _node: OwnedFd,
+    client: Arc<Client>,
+    card: Card,
+    instance: u32,
+    budget: Budget,
+    pub(crate) trust: Trust,
+}
+
+impl Device {
+    pub(crate) fn open(client: Arc<Client>, pci: PciAddress) -> Result<Self, Error> {
+        let calls = client.calls();
+        let cards = calls.cards(client.control()).map_err(|error| fault::error(Step::Cards, error.into()))?;
+        let same = |card: &&Card| (card.domain, card.bus, card.slot) == (pci.domain, pci.bus, pci.device);
+        let card = *cards.iter().find(same).ok_or_else(|| Error::Refused {
+            backend: crate::BackendKind::Rm,
+            why: format!("the resource manager lists no GPU at {pci}"),
+            kind: crate::Kind::Absent,
+        })?;
+        let node = open_node(&client, card.minor)?;
+        let instance = calls
+            .device_instance(client.caller(), card.gpu_id)
+            .map_err(|refusal| fault::error(Step::Instance, refusal))?;
+        let object = client
+            .make(client.caller().client, |calls, caller, handle| calls.new_device(caller, handle, instance))
+            .map_err(|refusal| fault::error(Step::Device, refusal))?;
+        let whole = is_static(&client, &object);
+        Ok(Self {
+            object,
+            _node: node,
+            card,
+            instance,
+            budget: Budget::of(card.bar1, whole),
+            trust: Trust::default(),
+            client,
+        })
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    pub(crate) fn handle(&self) -> u32 {
+        self.object.handle()
+    }
+
+    pub(crate) fn instance(&self) -> u32 {
+        self.instance
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// A fresh file of the node, kept alive with the client.
+    pub(crate) fn fresh_node(&self) -> Result<OwnedFd, Error> {
+        open_node(&self.client, self.card.minor)
+    }
+
+    /// What a memory object is; only video memory passes.
+    pub(crate) fn surface(&self, memory: &Object) -> Result<Surface, Error> {
+        self.client
+            .calls()
+            .surface(self.client.caller(), memory.handle())
+            .map_err(|refusal| fault::error(Step::Surface, refusal))
+    }
+}
+
+fn open_node(client: &Client, minor: u32) -> Result<OwnedFd, Error> {
+    let node = client.calls().open_device(minor).map_err(|source| Error::System {
+        operation: format!("open /dev/nvidia{minor}"),
+        source,
+    })?;
+    client
+        .calls()
+        .register(node.as_fd(), client.control())
+        .map_err(|error| fault::error(Step::Register, error.into()))?;
+    Ok(node)
+}
+
+/// No answer, as from drivers before 570 and from sandboxes, counts as no: the smaller budget harms nobody.
+fn is_static(client: &Arc<Client>, device: &Object) -> bool {
+    client
+        .make(device.handle(), |calls, caller, handle| calls.new_subdevice(caller, device.handle(), handle))
+        .and_then(|subdevice| client.calls().static_bar1(client.caller(), subdevice.handle()))
+        .unwrap_or(false)
+}
+
+/// Bytes of BAR1 this process may map at once. A GPU whose BAR1 is filled to the brim has stopped whole machines
+/// (NVIDIA/open-gpu-kernel-modules issue 1187).
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: u64,
+    /// All memory stands in BAR1 already: mappings share it and add nothing.
+    whole: bool,
+    taken: AtomicU64,
+}
+
+/// A sixteenth of BAR1 is left to the driver and to others, and no less than this.
+const LEAST_LEFT: u64 = 16 << 20;
+
+impl Budget {
+    pub(crate) fn of(bar1: u64, whole: bool) -> Self {
+        Self {
+            limit: bar1.saturating_sub((bar1 / 16).max(LEAST_LEFT)),
+            whole,
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn take(self: &Budget, wanted: u64) -> Result<(), Error> {
+        let fits = |mapped: u64| {
+            let after = mapped.checked_add(wanted)?;
+            let counted = if self.whole { wanted } else { after };
+            (counted <= self.limit).then_some(after)
+        };
+        match self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
+            Ok(_) => Ok(()),
+            Err(mapped) => Err(Error::Bar1 {
+                wanted,
+                mapped,
+                limit: self.limit,
+            }),
+        }
+    }
+
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.taken.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_bar1_is_never_filled() {
+        let budget = Budget::of(256 << 20, false);
+        budget.take(200 << 20).unwrap();
+        let error = budget.take(41 << 20).unwrap_err();
+        assert_eq!(error.errno(), libc::ENOMEM);
+        budget.take(40 << 20).unwrap();
+        budget.give_back(200 << 20);
+        budget.take(128 << 20).unwrap();
+    }
+
+    #[test]
+    fn memory_that_stands_in_bar1_already_may_be_mapped_any_number_of_times() {
+        let budget = Budget::of(256 << 30, true);
+        for _ in 0..100 {
+            budget.take(100 << 30).unwrap();
+        }
+        assert!(budget.take(250 << 30).is_err());
+    }
+}

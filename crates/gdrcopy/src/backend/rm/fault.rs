@@ -1,0 +1,86 @@
+//! RM's answers in words: what a status means at the step where it came, and what to do about it.
+
+use gdr_sys::rm::Status;
+
+use super::calls::Refusal;
+use crate::Error;
+
+/// Where in the way to a mapping a call was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Client,
+    Cards,
+    Register,
+    Instance,
+    Device,
+    Duplicate,
+    Import,
+    Surface,
+    Map,
+}
+
+impl Step {
+    fn operation(self) -> &'static str {
+        match self {
+            Self::Client => "make a client of the resource manager",
+            Self::Cards => "list the GPUs",
+            Self::Register => "register a file of the GPU's node",
+            Self::Instance => "find the GPU's instance",
+            Self::Device => "make a device object of the GPU",
+            Self::Duplicate => "refer to CUDA's memory object",
+            Self::Import => "import the exported memory",
+            Self::Surface => "ask what the memory object is",
+            Self::Map => "map the memory",
+        }
+    }
+
+    fn advice(self, status: Status) -> &'static str {
+        match (self, status) {
+            (Self::Duplicate, Status::INSUFFICIENT_PERMISSIONS) => {
+                "the memory belongs to another process or client; under MPS it is the server's"
+            }
+            (_, Status::INSUFFICIENT_PERMISSIONS) => "the GPU's node /dev/nvidiaN is not open to this process",
+            (Self::Device, Status::INVALID_CLASS | Status::INVALID_ARGUMENT) => {
+                "the GPU is not attached, or its node is another GPU's"
+            }
+            (Self::Map, Status::INVALID_ARGUMENT) => "the node opened is another GPU's",
+            (_, Status::INVALID_CLIENT) => "the client was used after fork or through another file",
+            (_, Status::INVALID_OBJECT_PARENT) => "the memory belongs to no device",
+            (_, Status::INVALID_PARAMETERS_SIZE) => UNKNOWN_ABI,
+            (_, Status::NO_MEMORY | Status::INSUFFICIENT_RESOURCES) => "the GPU's BAR1 is used up; nvidia-smi -q shows it",
+            (_, Status::NOT_SUPPORTED) => {
+                "memory the CPU may not map: confidential computing, MIG, fabric or protected memory, or a sandbox forbids it"
+            }
+            (_, Status::OBJECT_NOT_FOUND | Status::INVALID_OBJECT_HANDLE | Status::RESOURCE_LOST) => {
+                "the allocation was freed"
+            }
+            (_, Status::STATE_IN_USE) => "a file of the node was used twice, which is a mistake of this library",
+            (_, Status::IN_USE) => "the memory is mapped with other attributes already",
+            _ => "",
+        }
+    }
+}
+
+const UNKNOWN_ABI: &str = "this driver speaks an ABI this library does not know; please report its version";
+
+pub(crate) fn error(step: Step, refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Status(Status::GPU_IS_LOST) => Error::GpuLost {
+            sign: "the resource manager says so",
+        },
+        Refusal::Status(status) => Error::Rm {
+            operation: step.operation(),
+            status,
+            advice: step.advice(status),
+        },
+        Refusal::System(source) => {
+            // RM's ioctls themselves fail only for a number or size the driver does not know.
+            let unknown = source.raw_os_error() == Some(libc::EINVAL);
+            let operation = step.operation();
+            Error::System {
+                operation: if unknown { format!("{operation} ({UNKNOWN_ABI})") } else { operation.to_owned() },
+                source,
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The 64 bytes of a CUDA IPC handle, as far as they say which object of the resource manager the memory lies in.
+//!
+//! The layout is CUDA's own and nowhere documented. It was read off driver 580.159.04; [`super::trust`] proves it on memory of our
+//! own before it is used, and another layout fails there.
+
+use gdr_sys::rm;
+
+/// Where an allocation lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// CUDA's client.
+    pub(crate) client: u32,
+    /// Its memory object.
+    pub(crate) memory: u32,
+    /// Bytes of the object.
+    pub(crate) object_size: u64,
+    /// First byte of the allocation in the object.
+    pub(crate) offset: u64,
+    /// Bytes of the allocation.
+    pub(crate) size: u64,
+}
+
+/// Bytes of a page in which the handle counts the object's size.
+const PAGE: u64 = 4096;
+
+/// Reads a handle; `None` for one that cannot be of this layout.
+pub(crate) fn parse(handle: &[u8; 64]) -> Option<Place> {
+    let word = |at: usize| Some(u32::from_le_bytes(handle.get(at..at + 4)?.try_into().ok()?));
+    let size = u64::from(word(0x10)?) | (u64::from(word(0x14)?) << 32);
+    let place = Place {
+        client: word(0x30)?,
+        memory: word(0x34)?,
+        object_size: u64::from(word(0x18)?) * PAGE,
+        offset: u64::from(word(0x1c)?),
+        size,
+    };
+    let inside = place.offset.checked_add(size).is_some_and(|end| end <= place.object_size);
+    let plausible = place.client & rm::CLIENT_HANDLE_MASK == rm::CLIENT_HANDLE_BASE && place.memory != 0;
+    (plausible && inside && size > 0).then_some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words that driver 580.159.04 gave on an H200 for 64 KiB, the third suballocation of a 2 MiB object.
+    fn recorded() -> [u8; 64] {
+        let mut words = [0_u32; 16];
+        words[0] = 0x954a_ebf0;
+        words[1] = 0x0000_5577;
+        words[2] = 4711;
+        words[4] = 0x10000;
+        words[6] = 0x200;
+        words[7] = 0x20000;
+        words[12] = 0xc1d0_0019;
+        words[13] = 0x5c00_0096;
+        let mut bytes = [0; 64];
+        for (at, word) in bytes.chunks_exact_mut(4).zip(words) {
+            at.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_suballocation_is_found_in_its_object() {
+        let place = parse(&recorded()).unwrap();
+        assert_eq!((place.client, place.memory), (0xc1d0_0019, 0x5c00_0096));
+        assert_eq!((place.object_size, place.offset, place.size), (2 << 20, 128 << 10, 64 << 10));
+    }
+
+    #[test]
+    fn what_cannot_be_such_a_handle_is_not_taken_for_one() {
+        for (at, byte) in [(0x33, 0x5c), (0x37, 0), (0x1e, 0xff), (0x12, 0)] {
+            let mut bytes = recorded();
+            if at == 0x37 {
+                bytes[0x34..0x38].fill(0);
+            }
+            bytes[at] = byte;
+            assert_eq!(parse(&bytes), None, "byte {at:#x}");
+        }
+        assert_eq!(parse(&[0; 64]), None);
+        assert_eq!(parse(&[0xff; 64]), None);
+    }
+}

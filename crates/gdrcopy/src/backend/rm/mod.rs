@@ -1,0 +1,183 @@
+//! The backend of NVIDIA's resource manager: CUDA's memory mapped through `/dev/nvidiactl`, without root and without a module.
+//!
+//! The way: a client of our own refers to the memory object that CUDA's allocation lies in ([`route`]), RM prepares a file of the
+//! GPU's node to show it ([`view`]), and what the CPU then sees is compared with what the GPU reads ([`verify`]) before
+//! anybody gets the pointer. That the way is right on this driver is proven first on memory of our own ([`trust`]). RM takes
+//! no mapping away when memory is freed, so the order at the end is fixed: the addresses, RM's mapping, our reference.
+
+mod caching;
+mod calls;
+mod client;
+mod device;
+mod fault;
+mod handle;
+mod live;
+mod owner;
+mod pin;
+mod route;
+mod trust;
+mod verify;
+mod view;
+mod walk;
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use gpu::{DevicePtr, PciAddress};
+
+use self::calls::Calls;
+use self::client::Client;
+use self::device::Device;
+use self::owner::{Allocation, Owner};
+use super::{Backend, Pinned};
+use crate::choice::Found;
+use crate::error::Kind;
+use crate::gdr::{Attribute, BackendKind};
+use crate::mapping::MappingType;
+use crate::pin::PinFlags;
+use crate::Error;
+
+/// The process's: every [`crate::Gdr`] uses the one client, which lives as long as the process.
+static PROCESS: LazyLock<Arc<Shared>> = LazyLock::new(|| Arc::new(Shared::new(Arc::new(live::Live), Arc::new(owner::Cuda))));
+
+/// Whether the resource manager answers and a GPU's node is there. No CUDA, no client yet, nothing left open.
+pub(crate) fn open() -> Result<Found, Error> {
+    let release = ask(&live::Live)?;
+    if !live::any_node() {
+        return Err(refuse("there is no /dev/nvidiaN for this process; a container needs the GPU's node", Kind::Absent));
+    }
+    let shown = if release.is_empty() { "a driver before 530".to_owned() } else { format!("driver {release}") };
+    Ok(Found {
+        backend: Arc::new(Rm {
+            shared: Arc::clone(&PROCESS),
+        }),
+        why: format!("the resource manager of {shown} answers"),
+    })
+}
+
+/// The driver's release, as the resource manager itself says; empty before 530.
+pub(crate) fn release() -> Result<String, Error> {
+    ask(&live::Live)
+}
+
+fn ask(calls: &dyn Calls) -> Result<String, Error> {
+    let control = calls.open_control().map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+            refuse("there is no /dev/nvidiactl: NVIDIA's driver is not loaded, or not given to this container", Kind::Absent)
+        }
+        Some(libc::EACCES | libc::EPERM) => {
+            refuse("/dev/nvidiactl is there and may not be opened: its mode, or the container's device rules", Kind::Denied)
+        }
+        _ => Error::System {
+            operation: "open /dev/nvidiactl".to_owned(),
+            source: error,
+        },
+    })?;
+    calls.release(control.as_fd()).map_err(|source| Error::System {
+        operation: "ask the resource manager its version".to_owned(),
+        source,
+    })
+}
+
+fn refuse(why: &str, kind: Kind) -> Error {
+    Error::Refused {
+        backend: BackendKind::Rm,
+        why: why.to_owned(),
+        kind,
+    }
+}
+
+/// The backend.
+#[derive(Debug)]
+struct Rm {
+    shared: Arc<Shared>,
+}
+
+/// What all pins of a process share.
+#[derive(Debug)]
+struct Shared {
+    calls: Arc<dyn Calls>,
+    owner: Arc<dyn Owner>,
+    state: Mutex<Option<State>>,
+    expected: MappingType,
+}
+
+#[derive(Debug, Clone)]
+struct State {
+    client: Arc<Client>,
+    devices: Arc<Mutex<HashMap<PciAddress, Arc<Device>>>>,
+}
+
+impl Shared {
+    fn new(calls: Arc<dyn Calls>, owner: Arc<dyn Owner>) -> Self {
+        let release = ask(&*calls).unwrap_or_default();
+        Self {
+            calls,
+            owner,
+            state: Mutex::new(None),
+            expected: caching::expected(&release),
+        }
+    }
+
+    /// The client and its devices; a forked child begins anew.
+    fn state(&self) -> Result<State, Error> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = state.as_ref().filter(|state| state.client.is_ours()) {
+            return Ok(state.clone());
+        }
+        let fresh = State {
+            client: Arc::new(Client::open(Arc::clone(&self.calls))?),
+            devices: Arc::default(),
+        };
+        *state = Some(fresh.clone());
+        Ok(fresh)
+    }
+
+    /// The GPU an allocation is on.
+    fn device(&self, found: &Allocation) -> Result<Arc<Device>, Error> {
+        let refused = |why: &str| Error::Memory {
+            address: found.base,
+            why: why.to_owned(),
+        };
+        if let owner::Sort::Other(what) = found.sort {
+            return Err(refused(what));
+        }
+        let pci = found.pci.ok_or_else(|| refused("its GPU is no PCI device"))?;
+        let state = self.state()?;
+        let known = |state: &State| state.devices.lock().unwrap_or_else(PoisonError::into_inner).get(&pci).cloned();
+        if let Some(device) = known(&state) {
+            return Ok(device);
+        }
+        let objection = self.owner.objection(found.ordinal).map_err(|source| Error::Cuda {
+            operation: "ask CUDA about the GPU",
+            source,
+        })?;
+        if let Some(why) = objection {
+            return Err(refused(why));
+        }
+        let device = Arc::new(Device::open(Arc::clone(&state.client), pci)?);
+        // Where two threads opened it at once, the first one's stays.
+        let mut devices = state.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(devices.entry(pci).or_insert(device)))
+    }
+}
+
+impl Backend for Rm {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Rm
+    }
+
+    fn version(&self) -> (u16, u16) {
+        super::EQUAL_TO
+    }
+
+    fn attribute(&self, attribute: Attribute) -> i32 {
+        super::without_module(attribute)
+    }
+
+    fn pin(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Box<dyn Pinned>, Error> {
+        super::refuse_force_pcie(flags, BackendKind::Rm)?;
+        Ok(Box::new(pin::pin(&self.shared, address, length)?))
+    }
+}

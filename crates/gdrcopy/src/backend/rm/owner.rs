@@ -1,0 +1,146 @@
+//! What CUDA, which owns the memory, is asked about it; a trait, so that tests can play CUDA.
+
+use std::fmt::Debug;
+use std::os::fd::OwnedFd;
+
+use gpu::pointer::{self, MemoryKind, Pointer, Reader, Scratch, ScratchKind};
+use gpu::{DevicePtr, PciAddress};
+
+/// An allocation as CUDA describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Allocation {
+    /// Where it starts.
+    pub(crate) base: DevicePtr,
+    /// Bytes.
+    pub(crate) size: u64,
+    pub(crate) sort: Sort,
+    pub(crate) ordinal: u32,
+    pub(crate) pci: Option<PciAddress>,
+    /// Unique in the process's life; 0 where the driver does not say.
+    pub(crate) buffer_id: u64,
+}
+
+/// How the memory was made, which decides the way to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// `cuMemAlloc`.
+    Malloc,
+    /// `cuMemCreate`, and whether it was made to be exported.
+    Create { exportable: bool },
+    /// A stream-ordered pool, and whether it was made to be exported.
+    Pool { exportable: bool },
+    /// Not a GPU's own memory; the word for it.
+    Other(&'static str),
+}
+
+/// A stream of our own in the memory's context, and what can be done with it.
+pub(crate) trait Bench: Debug + Send {
+    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, gpu::Error>;
+    fn write(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), gpu::Error>;
+    fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error>;
+}
+
+/// CUDA's own handle of an allocation, held: a structure of CUDA's in this process.
+pub(crate) trait Retained: Debug {
+    fn address(&self) -> u64;
+}
+
+/// CUDA.
+pub(crate) trait Owner: Debug + Send + Sync {
+    /// `None` for an address CUDA does not know.
+    fn describe(&self, address: DevicePtr) -> Result<Option<Allocation>, gpu::Error>;
+    /// Why no memory of this GPU can be mapped, if so.
+    fn objection(&self, ordinal: u32) -> Result<Option<&'static str>, gpu::Error>;
+    fn ipc_handle(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error>;
+    fn export(&self, address: DevicePtr) -> Result<OwnedFd, gpu::Error>;
+    fn retain(&self, address: DevicePtr) -> Result<Box<dyn Retained>, gpu::Error>;
+    fn bench(&self, near: DevicePtr) -> Result<Box<dyn Bench>, gpu::Error>;
+}
+
+/// The process's CUDA.
+#[derive(Debug)]
+pub(crate) struct Cuda;
+
+impl Owner for Cuda {
+    fn describe(&self, address: DevicePtr) -> Result<Option<Allocation>, gpu::Error> {
+        match pointer::describe(address) {
+            Ok(pointer) => Ok(Some(allocation(&pointer))),
+            Err(error) if pointer::is_unknown(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn objection(&self, ordinal: u32) -> Result<Option<&'static str>, gpu::Error> {
+        let devices = gpu::devices()?;
+        let Some(device) = devices.into_iter().find(|device| device.ordinal == ordinal) else {
+            return Ok(Some("CUDA does not list its GPU"));
+        };
+        // CUDA names a MIG instance after its GPU and its profile: "NVIDIA H200 MIG 1g.18gb".
+        if device.name.contains(" MIG ") {
+            return Ok(Some("its GPU is a MIG instance, whose memory this backend does not map"));
+        }
+        let coherent = device.attribute(gpu::Attribute::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)?;
+        if coherent == Some(1) {
+            return Ok(Some("on this coherent machine the CPU reads GPU memory at its own address"));
+        }
+        Ok(None)
+    }
+
+    fn ipc_handle(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error> {
+        pointer::ipc_handle(address)
+    }
+
+    fn export(&self, address: DevicePtr) -> Result<OwnedFd, gpu::Error> {
+        pointer::export_fd(address)
+    }
+
+    fn retain(&self, address: DevicePtr) -> Result<Box<dyn Retained>, gpu::Error> {
+        Ok(Box::new(pointer::retain_handle(address)?))
+    }
+
+    fn bench(&self, near: DevicePtr) -> Result<Box<dyn Bench>, gpu::Error> {
+        Ok(Box::new(Reader::open(near)?))
+    }
+}
+
+impl Retained for pointer::AllocationHandle {
+    fn address(&self) -> u64 {
+        self.raw()
+    }
+}
+
+impl Bench for Reader {
+    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, gpu::Error> {
+        Self::scratch(self, kind, bytes)
+    }
+
+    fn write(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), gpu::Error> {
+        Self::write(self, scratch, bytes)
+    }
+
+    fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error> {
+        Self::read_each(self, parts)
+    }
+}
+
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR` among the handle types an allocation was made for.
+const FILE_DESCRIPTOR: u64 = 1;
+
+fn allocation(pointer: &Pointer) -> Allocation {
+    let exportable = pointer.handle_types & FILE_DESCRIPTOR != 0;
+    Allocation {
+        base: pointer.base,
+        size: pointer.size,
+        sort: match pointer.kind {
+            MemoryKind::Device if pointer.mempool => Sort::Pool { exportable },
+            MemoryKind::Device if pointer.ipc_capable => Sort::Malloc,
+            MemoryKind::Device => Sort::Create { exportable },
+            MemoryKind::Managed => Sort::Other("managed memory, which moves between GPU and host"),
+            MemoryKind::Host => Sort::Other("host memory, which the CPU reads as it is"),
+            _ => Sort::Other("of a sort this library does not know"),
+        },
+        ordinal: pointer.ordinal,
+        pci: pointer.pci,
+        buffer_id: pointer.buffer_id,
+    }
+}

@@ -1,0 +1,231 @@
+//! A pin of the RM backend: references to the memory objects that hold a range, and mappings of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gpu::DevicePtr;
+
+use super::Shared;
+use super::device::Device;
+use super::owner::{Allocation, Bench, Owner, Sort};
+use super::route::{self, Located};
+use super::trust::Trial;
+use super::verify::{self, Span};
+use super::view::{self, Piece};
+use crate::Error;
+use crate::backend::{Area, Pinned, PinnedPages};
+use crate::mapping::{MapRequest, MappingType};
+use crate::pages::{self, GPU_PAGE, Pages};
+
+static NEXT_HANDLE: AtomicU64 = AtomicU64::new(1);
+
+/// Small allocations of CUDA begin at multiples of this.
+const GRAIN: u64 = 512;
+
+/// Pinned memory.
+#[derive(Debug)]
+pub(super) struct RmPin {
+    shared: Arc<Shared>,
+    device: Arc<Device>,
+    handle: u64,
+    pages: Pages,
+    length: usize,
+    pieces: Vec<Piece>,
+    /// The allocated parts of what was asked for.
+    spans: Vec<Span>,
+    /// Set by the first mapping that was compared with the GPU's reading: the objects do not change.
+    verified: AtomicBool,
+}
+
+/// Finds and holds the objects of `length` bytes at `address`.
+pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Result<RmPin, Error> {
+    let pages = pages::around(address, length as u64, GPU_PAGE).ok_or(Error::Address { address })?;
+    let owner = &*shared.owner;
+    let wanted = address.get() + length as u64;
+    let end = pages.start.get() + pages.length;
+    let mut found = first(owner, address, length as u64)?;
+    let device = shared.device(&found)?;
+    let mut bench = None;
+    let mut at = pages.start.get();
+    let (mut pieces, mut spans) = (Vec::new(), Vec::new());
+    loop {
+        let located = locate(owner, &device, &found, &mut bench)?;
+        spans.extend(span(&found, address.get().max(at), wanted, pages.start.get()));
+        let until = end.min(located.end());
+        let more = until.checked_sub(at).and_then(|length| located.pieces(at, length));
+        pieces.extend(more.ok_or_else(|| Error::Memory {
+            address: found.base,
+            why: "its memory object does not hold the page it begins in".to_owned(),
+        })?);
+        at = until;
+        // The rest of the last page may be nobody's.
+        if at >= wanted {
+            break;
+        }
+        let next = DevicePtr::new(at);
+        found = describe(owner, next)?.ok_or(Error::Address { address: next })?;
+        if found.pci != device.pci() {
+            return Err(Error::Memory {
+                address: next,
+                why: "the range goes on in another GPU's memory".to_owned(),
+            });
+        }
+    }
+    Ok(RmPin {
+        shared: Arc::clone(shared),
+        device,
+        handle: NEXT_HANDLE.fetch_add(1, Ordering::Relaxed),
+        pages,
+        length,
+        pieces,
+        spans,
+        verified: AtomicBool::new(false),
+    })
+}
+
+fn describe(owner: &dyn Owner, address: DevicePtr) -> Result<Option<Allocation>, Error> {
+    owner.describe(address).map_err(|source| Error::Cuda {
+        operation: "ask CUDA about the address",
+        source,
+    })
+}
+
+/// The allocation at `address`; where the address was rounded down to a page and nothing is allocated there, the first one in
+/// the page that the range holds.
+fn first(owner: &dyn Owner, address: DevicePtr, length: u64) -> Result<Allocation, Error> {
+    if let Some(found) = describe(owner, address)? {
+        return Ok(found);
+    }
+    let end = address.get().next_multiple_of(GPU_PAGE).min(address.get() + length);
+    let mut at = (address.get() + 1).next_multiple_of(GRAIN);
+    while at < end && address.get().is_multiple_of(GPU_PAGE) {
+        if let Some(found) = describe(owner, DevicePtr::new(at))? {
+            return Ok(found);
+        }
+        at += GRAIN;
+    }
+    Err(Error::Address { address })
+}
+
+/// The part of the range that this allocation holds.
+fn span(found: &Allocation, from: u64, until: u64, start: u64) -> Option<Span> {
+    let from = from.max(found.base.get());
+    let until = until.min(found.base.get().saturating_add(found.size));
+    (from < until).then(|| Span {
+        address: DevicePtr::new(from),
+        at: (from - start) as usize,
+        length: until - from,
+    })
+}
+
+/// The memory objects of an allocation, by the way its sort has.
+fn locate(
+    owner: &dyn Owner,
+    device: &Arc<Device>,
+    found: &Allocation,
+    bench: &mut Option<Box<dyn Bench>>,
+) -> Result<Located, Error> {
+    let refused = |why: &str| Error::Memory {
+        address: found.base,
+        why: why.to_owned(),
+    };
+    let bench = match bench {
+        Some(bench) => bench,
+        None => bench.insert(open_bench(owner, found.base)?),
+    };
+    let trial = Trial {
+        device,
+        owner,
+        bench: &**bench,
+        near: found.base,
+    };
+    match found.sort {
+        Sort::Malloc => {
+            device.trust.ipc(trial)?;
+            route::by_ipc(trial, found.base, found.size).map(|(located, _)| located)
+        }
+        Sort::Create { exportable: true } => {
+            device.trust.export(trial)?;
+            route::by_export(trial, found.base, found.size)
+        }
+        Sort::Create { exportable: false } => {
+            let walk = device.trust.walk(trial)?;
+            route::by_walk(trial, &walk, found.base, found.size)
+        }
+        Sort::Pool { .. } => Err(refused(
+            "memory of stream-ordered pools (cudaMallocAsync) is not mapped by this backend; use cudaMalloc or cuMemCreate",
+        )),
+        Sort::Other(what) => Err(refused(what)),
+    }
+}
+
+fn open_bench(owner: &dyn Owner, near: DevicePtr) -> Result<Box<dyn Bench>, Error> {
+    owner.bench(near).map_err(|source| Error::Cuda {
+        operation: "make a stream in the memory's context",
+        source,
+    })
+}
+
+impl RmPin {
+    fn verify(&self, base: std::ptr::NonNull<u8>) -> Result<(), Error> {
+        let Some(first) = self.spans.first() else {
+            return Ok(());
+        };
+        let bench = open_bench(&*self.shared.owner, first.address)?;
+        let borders = self.pieces.iter().scan(0, |at, piece| {
+            *at += piece.length;
+            Some(*at)
+        });
+        verify::check(&*bench, base, &self.spans, &borders.collect::<Vec<u64>>())
+    }
+
+    fn mapping_type(&self) -> MappingType {
+        match self.shared.expected {
+            MappingType::WriteCombining if !self.device.trust.gathers() => MappingType::Device,
+            expected => expected,
+        }
+    }
+}
+
+impl Pinned for RmPin {
+    fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    fn pages(&self) -> Result<PinnedPages, Error> {
+        Ok(PinnedPages {
+            start: self.pages.start,
+            length: self.pages.length,
+            page: GPU_PAGE as u32,
+            cycles: (0, 0),
+        })
+    }
+
+    fn map(&self, request: MapRequest) -> Result<Area, Error> {
+        let mapping_type = self.mapping_type();
+        request.accepts(mapping_type)?;
+        let client = self.device.client();
+        if !client.is_ours() {
+            return Err(Error::Forked { owner: client.owner() });
+        }
+        let (vma, views) = view::show(&self.device, &self.pieces)?;
+        let area = Area {
+            vma,
+            lead: self.pages.lead as usize,
+            length: self.length,
+            mapping_type,
+            caching: mapping_type.caching(),
+            _held: Box::new(views),
+        };
+        if !self.verified.load(Ordering::Acquire) {
+            self.verify(area.vma.base())?;
+            self.verified.store(true, Ordering::Release);
+        }
+        Ok(area)
+    }
+
+    /// Never: our reference keeps the pages.
+    fn revoked(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
+}

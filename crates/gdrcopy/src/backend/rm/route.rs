@@ -1,0 +1,177 @@
+//! The ways from a CUDA allocation to its memory objects: by its IPC handle, by an exported file, by CUDA's own structures.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use gdr_sys::rm::{self, Status};
+use gpu::DevicePtr;
+
+use super::calls::Refusal;
+use super::client::Object;
+use super::fault::{self, Step};
+use super::handle::{self, Place};
+use super::owner::Retained;
+use super::trust::{Trial, Walk};
+use super::view::Piece;
+use crate::Error;
+
+/// The objects that hold an allocation, laid end to end, and where they begin.
+#[derive(Debug, Clone)]
+pub(crate) struct Located {
+    /// Device address of the first object's first byte.
+    start: u64,
+    /// Each with its bytes.
+    objects: Vec<(Arc<Object>, u64)>,
+}
+
+impl Located {
+    /// Bytes of all objects.
+    pub(crate) fn size(&self) -> u64 {
+        self.objects.iter().map(|(_, size)| size).sum()
+    }
+
+    /// Device address after the last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.start.saturating_add(self.size())
+    }
+
+    /// The parts that show `length` bytes at device address `from`; `None` where the objects do not hold all of it.
+    pub(crate) fn pieces(&self, from: u64, length: u64) -> Option<Vec<Piece>> {
+        let mut skip = from.checked_sub(self.start)?;
+        let mut left = length;
+        let mut pieces = Vec::new();
+        for (object, size) in &self.objects {
+            if skip >= *size {
+                skip -= size;
+                continue;
+            }
+            let length = left.min(size - skip);
+            pieces.push(Piece {
+                object: Arc::clone(object),
+                offset: skip,
+                length,
+            });
+            skip = 0;
+            left -= length;
+            if left == 0 {
+                return Some(pieces);
+            }
+        }
+        None
+    }
+}
+
+/// By the IPC handle of `cuMemAlloc` memory that begins at `base`.
+pub(crate) fn by_ipc(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<(Located, Place), Error> {
+    let handle = trial.owner.ipc_handle(base).map_err(|source| Error::Cuda {
+        operation: "get the IPC handle of the memory",
+        source,
+    })?;
+    let place = handle::parse(&handle)
+        .filter(|place| place.size >= size && place.offset <= base.get())
+        .ok_or_else(|| refused(base, "this CUDA's IPC handles are laid out in a way this library does not know"))?;
+    let located = by_place(trial, base, place)?;
+    Ok((located, place))
+}
+
+/// By what an IPC handle said before.
+pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Result<Located, Error> {
+    let object = duplicate(trial, place.client, place.memory)?;
+    let size = video_memory(trial, base, &object)?;
+    if size < place.object_size {
+        return Err(refused(base, "the memory object is smaller than CUDA's IPC handle says"));
+    }
+    Ok(Located {
+        start: base.get() - place.offset,
+        objects: vec![(Arc::new(object), size)],
+    })
+}
+
+/// By a file that CUDA exports of the whole allocation.
+pub(crate) fn by_export(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Located, Error> {
+    let file = trial.owner.export(base).map_err(|source| Error::Cuda {
+        operation: "export the memory as a file",
+        source,
+    })?;
+    let (device, client) = (trial.device, trial.device.client());
+    let imported = |refusal| fault::error(Step::Import, refusal);
+    let export = client.calls().export_info(client.caller(), file.as_fd()).map_err(imported)?;
+    if export.gpu_instance.is_some() {
+        return Err(refused(base, "its GPU is a MIG instance, whose memory this backend does not map"));
+    }
+    // Another device's BAR1 would show another GPU's memory at the same place, and RM would not object.
+    if export.device != device.instance() {
+        return Err(refused(base, "the exported memory belongs to another GPU than CUDA says"));
+    }
+    let count = usize::from(export.objects).min(rm::IMPORTS);
+    let objects = client
+        .make_many(device.handle(), count, |calls, caller, handles| {
+            calls.import(caller, device.handle(), file.as_fd(), 0, handles)
+        })
+        .map_err(imported)?;
+    let mut sized = Vec::with_capacity(objects.len());
+    for object in objects {
+        let size = video_memory(trial, base, &object)?;
+        sized.push((Arc::new(object), size));
+    }
+    let located = Located {
+        start: base.get(),
+        objects: sized,
+    };
+    if located.size() < size {
+        return Err(refused(base, "the exported memory is smaller than the allocation"));
+    }
+    Ok(located)
+}
+
+/// By a proven path from CUDA's handle of the allocation mapped at `base`.
+pub(crate) fn by_walk(trial: Trial<'_>, walk: &Walk, base: DevicePtr, size: u64) -> Result<Located, Error> {
+    // Held while the path is followed, so that the structure stays.
+    let retained = retain(trial, base)?;
+    let number = walk.path.follow(retained.address()).filter(|&number| number != 0);
+    let number = number.ok_or_else(|| refused(base, "CUDA keeps this allocation otherwise than those of the trial"))?;
+    let object = duplicate(trial, walk.client, number)?;
+    let object_size = video_memory(trial, base, &object)?;
+    if object_size < size {
+        return Err(refused(base, "the memory object found is smaller than the allocation"));
+    }
+    Ok(Located {
+        start: base.get(),
+        objects: vec![(Arc::new(object), object_size)],
+    })
+}
+
+pub(crate) fn retain(trial: Trial<'_>, address: DevicePtr) -> Result<Box<dyn Retained>, Error> {
+    trial.owner.retain(address).map_err(|source| Error::Cuda {
+        operation: "get CUDA's handle of the allocation",
+        source,
+    })
+}
+
+/// A reference of ours to CUDA's object: its pages stay as long as we hold it.
+fn duplicate(trial: Trial<'_>, client: u32, memory: u32) -> Result<Object, Error> {
+    let device = trial.device.handle();
+    let made = trial.device.client().make(device, |calls, caller, handle| {
+        calls.duplicate(caller, device, handle, (client, memory))
+    });
+    made.map_err(|refusal| fault::error(Step::Duplicate, refusal))
+}
+
+/// Bytes of an object, which has to be the GPU's own memory in whole pages.
+fn video_memory(trial: Trial<'_>, base: DevicePtr, object: &Object) -> Result<u64, Error> {
+    let surface = trial.device.surface(object)?;
+    if surface.space != rm::VIDEO_MEMORY {
+        return Err(refused(base, "it is not in the GPU's own memory"));
+    }
+    if surface.size == 0 || !surface.size.is_multiple_of(4096) {
+        return Err(fault::error(Step::Surface, Refusal::Status(Status::INVALID_OBJECT)));
+    }
+    Ok(surface.size)
+}
+
+fn refused(address: DevicePtr, why: &str) -> Error {
+    Error::Memory {
+        address,
+        why: why.to_owned(),
+    }
+}

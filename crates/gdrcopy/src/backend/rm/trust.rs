@@ -1,0 +1,268 @@
+//! What has been learnt and proven about this driver, once a process and GPU, on memory of our own.
+
+use std::fmt::Debug;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use gpu::DevicePtr;
+use gpu::pointer::{Scratch, ScratchKind};
+
+use super::device::Device;
+use super::owner::{Bench, Owner};
+use super::route::{self, Located};
+use super::verify::{self, Span};
+use super::view::{self, Piece};
+use super::walk::{self, Path};
+use crate::copy::fence;
+use crate::pages::GPU_PAGE;
+use crate::{Error, random};
+
+/// The verdicts.
+#[derive(Debug, Default)]
+pub(crate) struct Trust {
+    /// The way through CUDA's IPC handles, and CUDA's client and one of its objects.
+    ipc: Lesson<Client>,
+    /// The way through exported files.
+    export: Lesson<()>,
+    /// The way through CUDA's structures.
+    walk: Lesson<Walk>,
+    /// Whether stores to a mapping are gathered.
+    gathers: OnceLock<bool>,
+}
+
+/// CUDA's client, and a memory object of it, which shows how its numbers look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client {
+    pub(crate) handle: u32,
+    memory: u32,
+}
+
+/// A proven path.
+#[derive(Debug, Clone)]
+pub(crate) struct Walk {
+    pub(crate) path: Path,
+    pub(crate) client: u32,
+}
+
+/// Something learnt at most once. What failed for want of memory or files may be tried again; a verdict stays.
+#[derive(Debug)]
+struct Lesson<T> {
+    verdict: OnceLock<Result<T, String>>,
+    learning: Mutex<()>,
+}
+
+impl<T> Default for Lesson<T> {
+    fn default() -> Self {
+        Self {
+            verdict: OnceLock::new(),
+            learning: Mutex::new(()),
+        }
+    }
+}
+
+impl<T: Clone> Lesson<T> {
+    fn learn(&self, near: DevicePtr, teach: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        if self.verdict.get().is_none() {
+            let _one = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.verdict.get().is_none() {
+                let verdict = match teach() {
+                    Ok(lesson) => Ok(lesson),
+                    Err(error) if is_final(&error) => Err(error.to_string()),
+                    Err(error) => return Err(error),
+                };
+                // Nobody else can have set it: the lock is ours.
+                let _ = self.verdict.set(verdict);
+            }
+        }
+        match self.verdict.get() {
+            Some(Ok(lesson)) => Ok(lesson.clone()),
+            Some(Err(why)) => Err(Error::Memory {
+                address: near,
+                why: format!("the driver did not pass the trial on memory of our own: {why}"),
+            }),
+            None => Err(Error::Memory {
+                address: near,
+                why: "the trial on memory of our own came to no end".to_owned(),
+            }),
+        }
+    }
+}
+
+/// RM's refusals and wrong contents are the driver's nature; what CUDA or the system lacked may be there the next time.
+fn is_final(error: &Error) -> bool {
+    matches!(error, Error::Rm { .. } | Error::Verification { .. } | Error::Memory { .. })
+}
+
+/// One who can be asked: the GPU, its CUDA, and a stream there.
+#[derive(Clone, Copy)]
+pub(crate) struct Trial<'a> {
+    pub(crate) device: &'a Arc<Device>,
+    pub(crate) owner: &'a dyn Owner,
+    pub(crate) bench: &'a dyn Bench,
+    /// The user's address that made it necessary, to name in errors.
+    pub(crate) near: DevicePtr,
+}
+
+/// Bytes of the small allocations, which share a block, and of the large one, which has its own object.
+const SMALL: usize = 4096;
+const LARGE: usize = 4 << 20;
+/// The driver's granularity of `cuMemCreate`.
+const CREATED: usize = 2 << 20;
+/// Paths tried at most: each costs a few references and mappings.
+const PATHS: usize = 8;
+
+impl Trust {
+    /// The way through IPC handles, proven by two suballocations and an allocation of more than a block.
+    pub(crate) fn ipc(&self, trial: Trial<'_>) -> Result<Client, Error> {
+        self.ipc.learn(trial.near, || {
+            let mut client = None;
+            let mut displaced = false;
+            // The first suballocation may open a block and lie at its start; a second one cannot.
+            for bytes in [SMALL, SMALL, LARGE] {
+                let sample = Sample::make(trial, ScratchKind::Malloc, bytes)?;
+                let address = sample.scratch.address();
+                let (located, place) = route::by_ipc(trial, address, bytes as u64)?;
+                displaced |= place.offset != 0;
+                self.prove(trial, &sample, &located)?;
+                client = Some(Client {
+                    handle: place.client,
+                    memory: place.memory,
+                });
+            }
+            let client = client.filter(|_| displaced);
+            client.ok_or_else(|| refused(trial.near, "no small allocation of CUDA's lies within a larger object"))
+        })
+    }
+
+    /// The way through exported files, proven by one allocation.
+    pub(crate) fn export(&self, trial: Trial<'_>) -> Result<(), Error> {
+        self.export.learn(trial.near, || {
+            let sample = Sample::make(trial, ScratchKind::Create { exportable: true }, CREATED)?;
+            let located = route::by_export(trial, sample.scratch.address(), sample.bytes.len() as u64)?;
+            self.prove(trial, &sample, &located)
+        })
+    }
+
+    /// The way through CUDA's structures: the nearest path that leads from each of three handles to its own object.
+    pub(crate) fn walk(&self, trial: Trial<'_>) -> Result<Walk, Error> {
+        let client = self.ipc(trial)?;
+        self.walk.learn(trial.near, || {
+            let kind = ScratchKind::Create { exportable: false };
+            let samples = [CREATED, 2 * CREATED, CREATED].map(|bytes| Sample::make(trial, kind, bytes));
+            let samples = samples.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let handles = samples.iter().map(|sample| route::retain(trial, sample.scratch.address()));
+            let handles = handles.collect::<Result<Vec<_>, _>>()?;
+            let roots: Vec<u64> = handles.iter().map(|handle| handle.address()).collect();
+            // CUDA numbers its objects one after another from a base of its own.
+            let plausible = |number: u32| number >> 20 == client.memory >> 20;
+            for depth in 0..=2 {
+                for path in walk::search(&roots, depth, &plausible).into_iter().take(PATHS) {
+                    let walk = Walk {
+                        path,
+                        client: client.handle,
+                    };
+                    if self.leads_to(trial, &walk, &samples) {
+                        return Ok(walk);
+                    }
+                }
+            }
+            Err(refused(trial.near, "no path through CUDA's structures leads to the memory object"))
+        })
+    }
+
+    fn leads_to(&self, trial: Trial<'_>, walk: &Walk, samples: &[Sample]) -> bool {
+        samples.iter().all(|sample| {
+            let bytes = sample.bytes.len() as u64;
+            route::by_walk(trial, walk, sample.scratch.address(), bytes)
+                .and_then(|located| {
+                    let exact = located.size() == bytes;
+                    if exact { self.prove(trial, sample, &located) } else { Err(refused(trial.near, "another size")) }
+                })
+                .is_ok()
+        })
+    }
+
+    /// Whether stores to a mapping are gathered into bursts, as measured on memory of our own; true where nothing was measured.
+    pub(crate) fn gathers(&self) -> bool {
+        self.gathers.get().copied().unwrap_or(true)
+    }
+
+    /// Compares all of the sample with its mapping, writes through the mapping, and reads that back through the GPU.
+    fn prove(&self, trial: Trial<'_>, sample: &Sample, located: &Located) -> Result<(), Error> {
+        let address = sample.scratch.address();
+        let lead = address.get() % GPU_PAGE;
+        let length = (lead + sample.bytes.len() as u64).next_multiple_of(GPU_PAGE);
+        let pieces: Vec<Piece> = located.pieces(address.get() - lead, length).ok_or_else(|| {
+            refused(address, "the object is smaller than the allocation in it")
+        })?;
+        let (vma, _views) = view::show(trial.device, &pieces)?;
+        for (at, chunk) in sample.bytes.chunks(CHUNK).enumerate() {
+            let span = Span {
+                address: address.offset((at * CHUNK) as u64),
+                at: lead as usize + at * CHUNK,
+                length: chunk.len() as u64,
+            };
+            verify::check_known(vma.base(), span, chunk)?;
+        }
+        let start = lead as usize + sample.bytes.len() - SMALL;
+        // SAFETY: the last page of the sample lies within the mapping, which lives to the end of this function.
+        let last = unsafe { vma.base().add(start) };
+        let span = Span {
+            address: address.offset((sample.bytes.len() - SMALL) as u64),
+            at: start,
+            length: SMALL as u64,
+        };
+        self.time_stores(last);
+        verify::check(trial.bench, vma.base(), &[span], &[])
+    }
+
+    /// Fills a page of the sample twice over, timed. A page of gathered stores takes well under a microsecond, of single ones
+    /// tens (64 bytes a transaction against 8, and each of those waited for).
+    fn time_stores(&self, page: NonNull<u8>) {
+        let words = page.cast::<u64>();
+        let fill = |value: u64| {
+            let begun = Instant::now();
+            for index in 0..SMALL / 8 {
+                // SAFETY: the caller gives a page of our own device memory, aligned as pages of it are.
+                unsafe { words.add(index).write_volatile(value ^ index as u64) };
+            }
+            fence::writes();
+            begun.elapsed()
+        };
+        let values = [random::word(), random::word(), random::word(), random::word()];
+        let fastest = values.into_iter().map(fill).min().unwrap_or_default();
+        let _ = self.gathers.set(fastest < GATHERED);
+    }
+}
+
+/// Bytes of a sample between the places that are compared.
+const CHUNK: usize = 64 << 10;
+/// A page of stores that takes longer was not gathered.
+const GATHERED: Duration = Duration::from_micros(8);
+
+/// Memory of our own with known contents.
+struct Sample {
+    scratch: Scratch,
+    bytes: Vec<u8>,
+}
+
+impl Sample {
+    fn make(trial: Trial<'_>, kind: ScratchKind, bytes: usize) -> Result<Self, Error> {
+        let failed = |source| Error::Cuda {
+            operation: "allocate memory of our own for the trial of the driver",
+            source,
+        };
+        let scratch = trial.bench.scratch(kind, bytes).map_err(failed)?;
+        let bytes = random::bytes(scratch.bytes());
+        trial.bench.write(&scratch, &bytes).map_err(failed)?;
+        Ok(Self { scratch, bytes })
+    }
+}
+
+fn refused(address: DevicePtr, why: &str) -> Error {
+    Error::Memory {
+        address,
+        why: why.to_owned(),
+    }
+}

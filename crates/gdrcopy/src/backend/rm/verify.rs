@@ -1,0 +1,227 @@
+//! Proof that a mapping shows the memory it should: what the CPU reads through it is what the GPU's copy engine reads.
+//!
+//! Nothing is written to a user's memory. Memory that all looks alike proves nothing and is accepted, because the way to it was
+//! proven on memory of our own.
+
+use std::ptr::NonNull;
+
+use gpu::DevicePtr;
+
+use super::owner::Bench;
+use crate::Error;
+use crate::copy::fence;
+
+/// Bytes compared at a place.
+const WIDTH: u64 = 64;
+/// Places compared at most.
+const MOST: usize = 16;
+/// Memory objects of pools are this large, so every so many bytes may begin another one.
+const STRIDE: u64 = 32 << 20;
+/// How often a place that differs is read again: the GPU may be writing there.
+const ATTEMPTS: usize = 3;
+
+/// A part of the mapping whose every byte is allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) address: DevicePtr,
+    /// Bytes from the start of the mapping.
+    pub(crate) at: usize,
+    /// Bytes.
+    pub(crate) length: u64,
+}
+
+/// A place to compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    address: DevicePtr,
+    at: usize,
+    length: usize,
+}
+
+/// Compares the mapping at `base` with what `bench` reads, at the ends and the middle of every span and at the borders within it.
+pub(crate) fn check(bench: &dyn Bench, base: NonNull<u8>, spans: &[Span], borders: &[u64]) -> Result<(), Error> {
+    let places = places(spans, borders);
+    let mut expected = read_gpu(bench, &places)?;
+    let mut open: Vec<(Place, Vec<u8>)> = Vec::new();
+    for (place, expected) in places.into_iter().zip(expected.drain(..)) {
+        if read_cpu(base, place) != expected {
+            open.push((place, expected));
+        }
+    }
+    for (place, first) in open {
+        settle(bench, base, place, first)?;
+    }
+    Ok(())
+}
+
+/// Compares both ends of a span with contents that are known.
+pub(crate) fn check_known(base: NonNull<u8>, span: Span, known: &[u8]) -> Result<(), Error> {
+    for place in places(&[span], &[]) {
+        let found = read_cpu(base, place);
+        let from = place.at - span.at;
+        let expected = known.get(from..from + place.length).unwrap_or_default();
+        if found != expected {
+            return Err(differing(place, expected, &found));
+        }
+    }
+    Ok(())
+}
+
+/// Judges a place that differed. Only a difference between two equal readings of the GPU, every time, is a verdict; memory that
+/// changes all the while cannot be judged, and is accepted like memory that all looks alike.
+fn settle(bench: &dyn Bench, base: NonNull<u8>, place: Place, first: Vec<u8>) -> Result<(), Error> {
+    let mut before = first;
+    let mut verdict = None;
+    for _ in 0..ATTEMPTS {
+        let found = read_cpu(base, place);
+        let after = read_gpu(bench, &[place])?.pop().unwrap_or_default();
+        if found == after || found == before {
+            return Ok(());
+        }
+        if before == after {
+            verdict = Some((after.clone(), found));
+        }
+        before = after;
+    }
+    let Some((expected, found)) = verdict else {
+        return Ok(());
+    };
+    Err(differing(place, &expected, &found))
+}
+
+fn differing(place: Place, expected: &[u8], found: &[u8]) -> Error {
+    if found.iter().all(|&byte| byte == 0xFF) {
+        return Error::GpuLost {
+            sign: "its memory reads as all ones",
+        };
+    }
+    let at = expected.iter().zip(found).position(|(one, other)| one != other).unwrap_or(0);
+    let eight = |bytes: &[u8]| {
+        let mut eight = [0; 8];
+        for (to, from) in eight.iter_mut().zip(bytes.iter().skip(at)) {
+            *to = *from;
+        }
+        eight
+    };
+    Error::Verification {
+        address: place.address.offset(at as u64),
+        expected: eight(expected),
+        found: eight(found),
+    }
+}
+
+/// Where to compare: few places where little is mapped, each border where much is.
+fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
+    let mut places = Vec::new();
+    for span in spans {
+        let width = WIDTH.min(span.length);
+        let last = span.length - width;
+        let mut starts = vec![0, last];
+        if span.length > STRIDE / 512 {
+            starts.push(last / 2);
+        }
+        starts.extend((1..).map(|index| index * STRIDE).take_while(|&start| start < last));
+        let inside = borders.iter().filter_map(|&border| border.checked_sub(span.at as u64));
+        for border in inside.filter(|&border| border <= last) {
+            starts.extend([border.saturating_sub(width), border]);
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        places.extend(starts.into_iter().map(|start| place(span, start, width)));
+    }
+    thin(places)
+}
+
+/// Whole words of eight bytes where there are any, because every access to the mapping takes about a microsecond.
+fn place(span: &Span, start: u64, width: u64) -> Place {
+    let address = span.address.offset(start).get();
+    let up = address.next_multiple_of(8) - address;
+    let (start, width) = if width >= 16 { (start + up, (width - up) & !7) } else { (start, width) };
+    Place {
+        address: span.address.offset(start),
+        at: span.at + start as usize,
+        length: width as usize,
+    }
+}
+
+/// Evenly, keeping the first and the last.
+fn thin(places: Vec<Place>) -> Vec<Place> {
+    let count = places.len();
+    if count <= MOST {
+        return places;
+    }
+    (0..MOST).filter_map(|index| places.get(index * (count - 1) / (MOST - 1)).copied()).collect()
+}
+
+fn read_gpu(bench: &dyn Bench, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> {
+    let mut buffers: Vec<Vec<u8>> = places.iter().map(|place| vec![0; place.length]).collect();
+    let mut parts: Vec<_> =
+        places.iter().zip(&mut buffers).map(|(place, buffer)| (place.address, buffer.as_mut_slice())).collect();
+    bench.read_each(&mut parts).map_err(|source| Error::Cuda {
+        operation: "read the memory through the GPU to verify its mapping",
+        source,
+    })?;
+    Ok(buffers)
+}
+
+/// What the CPU reads. Plain loads, and not the copy kernels: a proof should not lean on what is to be proven next.
+fn read_cpu(base: NonNull<u8>, place: Place) -> Vec<u8> {
+    fence::before_reads();
+    // SAFETY: every place lies within a span, and every span within the mapping that begins at `base` and is alive.
+    let start = unsafe { base.add(place.at) };
+    if !place.length.is_multiple_of(8) || !start.as_ptr().addr().is_multiple_of(8) {
+        // SAFETY: within the place; a byte needs no alignment.
+        return (0..place.length).map(|index| unsafe { start.add(index).read_volatile() }).collect();
+    }
+    let words = start.cast::<u64>();
+    // SAFETY: within the place, and aligned as just checked.
+    (0..place.length / 8).flat_map(|index| unsafe { words.add(index).read_volatile() }.to_ne_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(length: u64) -> Span {
+        Span {
+            address: DevicePtr::new(0x7000_0000_0200),
+            at: 0x200,
+            length,
+        }
+    }
+
+    #[test]
+    fn little_memory_is_compared_at_its_ends_and_much_at_its_borders_too() {
+        let starts = |length: u64, borders: &[u64]| -> Vec<usize> {
+            places(&[span(length)], borders).iter().map(|place| place.at - 0x200).collect()
+        };
+        assert_eq!(starts(1, &[]), [0]);
+        assert_eq!(starts(64, &[]), [0]);
+        assert_eq!(starts(65536, &[]), [0, 65472]);
+        assert_eq!(starts(2 << 20, &[]), [0, (2 << 20) / 2 - 32, (2 << 20) - 64]);
+        // A border between two objects, 1 MiB into the mapping.
+        assert_eq!(starts(2 << 20, &[1 << 20]).len(), 5);
+        assert!(starts(2 << 20, &[1 << 20]).contains(&((1 << 20) - 0x200)));
+        assert_eq!(starts(6 << 30, &[]).len(), 16);
+        assert_eq!(starts(6 << 30, &[]).last(), Some(&((6 << 30) - 64)));
+    }
+
+    #[test]
+    fn every_place_is_within_its_span_and_aligned_where_it_can_be() {
+        for length in [1, 7, 15, 16, 63, 64, 65, 4097, 65537] {
+            for shift in 0..16 {
+                let span = Span {
+                    address: DevicePtr::new(0x7000_0000_0000 + shift),
+                    at: shift as usize,
+                    length,
+                };
+                for place in places(&[span], &[]) {
+                    let end = place.at + place.length;
+                    assert!(place.at >= span.at && end as u64 <= span.at as u64 + length && place.length > 0);
+                    assert_eq!(place.address.get() - span.address.get(), (place.at - span.at) as u64);
+                    assert!(length < 16 || place.at.is_multiple_of(8) && place.length.is_multiple_of(8));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! From memory objects to CPU addresses: each piece through a fresh file of the node, all side by side.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use super::client::Object;
+use super::device::Device;
+use super::fault::{self, Step};
+use crate::Error;
+use crate::vma::Vma;
+
+/// A part of a memory object.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) object: Arc<Object>,
+    /// First byte in the object, a multiple of the page.
+    pub(crate) offset: u64,
+    /// Bytes, a multiple of the page.
+    pub(crate) length: u64,
+}
+
+/// RM's side of a mapping; undone when the addresses are gone.
+#[derive(Debug)]
+pub(crate) struct Views {
+    device: Arc<Device>,
+    views: Vec<View>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct View {
+    object: Arc<Object>,
+    linear: u64,
+}
+
+impl Drop for Views {
+    fn drop(&mut self) {
+        let client = self.device.client();
+        if !client.is_ours() {
+            return;
+        }
+        for view in &self.views {
+            // Refused only where RM has dropped the mapping itself (a GPU that is gone): nothing is left to undo.
+            let _ = client.calls().unmap(client.caller(), self.device.handle(), view.object.handle(), view.linear);
+        }
+        self.device.budget().give_back(self.bytes);
+    }
+}
+
+/// Shows the pieces one after another. On failure the addresses are gone before RM is told.
+pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<(Vma, Views), Error> {
+    let bytes = pieces.iter().map(|piece| piece.length).sum::<u64>();
+    device.budget().take(bytes)?;
+    let mut views = Views {
+        device: Arc::clone(device),
+        views: Vec::with_capacity(pieces.len()),
+        bytes,
+    };
+    let system = |operation: &str, source| Error::System {
+        operation: operation.to_owned(),
+        source,
+    };
+    // Declared after the views, so that it falls before them.
+    let mut vma = Vma::reserve(bytes as usize).map_err(|source| system("reserve addresses for the mapping", source))?;
+    let client = device.client();
+    let mut at = 0;
+    for piece in pieces {
+        let node = device.fresh_node()?;
+        let (offset, length) = (piece.offset, piece.length);
+        let linear = client
+            .calls()
+            .map(client.caller(), device.handle(), piece.object.handle(), offset, length, node.as_fd())
+            .map_err(|refusal| fault::error(Step::Map, refusal))?;
+        views.views.push(View {
+            object: Arc::clone(&piece.object),
+            linear,
+        });
+        let placed = client.calls().place(&mut vma, at, length as usize, node.as_fd());
+        placed.map_err(|source| system("map the file of the GPU's node", source))?.ok_or(Error::GpuLost {
+            sign: "mapping its node gave no address",
+        })?;
+        at += length as usize;
+        // The node's file closes here; the addresses keep it open.
+    }
+    vma.keep_from_children().map_err(|source| system("keep the mapping out of forked children", source))?;
+    Ok((vma, views))
+}

@@ -1,0 +1,173 @@
+//! From CUDA's handle of a `cuMemCreate` allocation to its memory object: a path through CUDA's own structures.
+//!
+//! Memory that was not made to be exported has no documented way out, but CUDA keeps the number of its memory object somewhere
+//! near the structure its handle points to. Where, is searched once on allocations of our own, whose contents prove each guess
+//! ([`super::trust`]); a user's handle is then followed along that path alone. This process's memory is read through
+//! `process_vm_readv`, which answers for an address that is not there instead of faulting, and never touches a device's registers.
+
+/// Bytes looked at from each pointer on.
+const REACH: usize = 0x400;
+/// Pointers below this are none.
+const LOWEST_POINTER: u64 = 0x1_0000;
+/// Pointers above this are the kernel's.
+const HIGHEST_POINTER: u64 = 0x0000_7FFF_FFFF_FFFF;
+
+/// Pointers to follow from the handle, by their offsets, and the offset of the object's number at the end.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Path {
+    // Compared first: fewer hops come first.
+    hops: Vec<u32>,
+    last: u32,
+}
+
+impl Path {
+    /// The number at the end of the path.
+    pub(crate) fn follow(&self, root: u64) -> Option<u32> {
+        let mut at = root;
+        for &hop in &self.hops {
+            at = u64::from_ne_bytes(peek(at.checked_add(u64::from(hop))?)?);
+            if !is_pointer(at) {
+                return None;
+            }
+        }
+        Some(u32::from_ne_bytes(peek(at.checked_add(u64::from(self.last))?)?))
+    }
+}
+
+/// Paths of exactly `depth` hops that end, for every root, in another number that `plausible` takes. Nearest first.
+pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> bool) -> Vec<Path> {
+    let Some((&first, others)) = roots.split_first() else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    explore(first, depth, &mut Vec::new(), &mut |path, number| {
+        if !plausible(number) {
+            return;
+        }
+        let mut numbers = vec![number];
+        for &root in others {
+            match path.follow(root) {
+                Some(number) if plausible(number) && !numbers.contains(&number) => numbers.push(number),
+                _ => return,
+            }
+        }
+        found.push(path);
+    });
+    found.sort();
+    found
+}
+
+fn explore(at: u64, depth: usize, hops: &mut Vec<u32>, visit: &mut dyn FnMut(Path, u32)) {
+    let window = window(at);
+    if depth == 0 {
+        for (index, word) in window.chunks_exact(4).enumerate() {
+            let number = word.try_into().map_or(0, u32::from_ne_bytes);
+            let path = Path {
+                hops: hops.clone(),
+                last: index as u32 * 4,
+            };
+            visit(path, number);
+        }
+        return;
+    }
+    for (index, word) in window.chunks_exact(8).enumerate() {
+        let pointer = word.try_into().map_or(0, u64::from_ne_bytes);
+        if is_pointer(pointer) {
+            hops.push(index as u32 * 8);
+            explore(pointer, depth - 1, hops, visit);
+            hops.pop();
+        }
+    }
+}
+
+fn is_pointer(value: u64) -> bool {
+    (LOWEST_POINTER..=HIGHEST_POINTER).contains(&value) && value.is_multiple_of(8)
+}
+
+/// What can be read from `at` on, at most [`REACH`] bytes.
+fn window(at: u64) -> Vec<u8> {
+    let mut bytes = vec![0; REACH];
+    let read = read_own(at, &mut bytes);
+    bytes.truncate(read);
+    bytes
+}
+
+fn peek<const N: usize>(at: u64) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    (read_own(at, &mut bytes) == N).then_some(bytes)
+}
+
+/// Reads this process's own memory; answers how many bytes there were.
+fn read_own(at: u64, to: &mut [u8]) -> usize {
+    let local = libc::iovec {
+        iov_base: to.as_mut_ptr().cast(),
+        iov_len: to.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: std::ptr::without_provenance_mut(at as usize),
+        iov_len: to.len(),
+    };
+    // SAFETY: the kernel writes at most `to.len()` bytes into `to`, which is borrowed for the call; the other side is only read,
+    // by the kernel, which answers EFAULT for what is not there.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(read).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As CUDA 13.0 keeps it: the handle's structure points at 0x60 to another, which has the number at 0x38 and 0x130.
+    struct Structure {
+        root: Box<[u64; 40]>,
+        _inner: Box<[u32; 100]>,
+    }
+
+    fn structure(number: u32, noise: u32) -> Structure {
+        let mut inner = Box::new([noise; 100]);
+        inner[0x38 / 4] = number;
+        inner[0x130 / 4] = number;
+        let mut root = Box::new([0; 40]);
+        root[0x60 / 8] = std::ptr::from_mut(&mut *inner).expose_provenance() as u64;
+        root[0x20 / 8] = 1;
+        Structure { root, _inner: inner }
+    }
+
+    fn address(structure: &Structure) -> u64 {
+        std::ptr::from_ref(&*structure.root).expose_provenance() as u64
+    }
+
+    const PLAUSIBLE: &dyn Fn(u32) -> bool = &|number| number >> 20 == 0x5c0;
+
+    #[test]
+    fn the_path_that_holds_for_all_is_found_and_followed() {
+        let known = [structure(0x5c00_0096, 7), structure(0x5c00_0098, 8), structure(0x5c00_009a, 9)];
+        let roots = known.each_ref().map(address);
+        let paths = search(&roots, 1, PLAUSIBLE);
+        assert_eq!(paths[0], Path { hops: vec![0x60], last: 0x38 });
+        assert!(paths.contains(&Path { hops: vec![0x60], last: 0x130 }));
+        let user = structure(0x5c01_0002, 0);
+        assert_eq!(paths[0].follow(address(&user)), Some(0x5c01_0002));
+    }
+
+    #[test]
+    fn a_number_that_is_the_same_for_all_is_no_objects_number() {
+        let known = [structure(0x5c00_0096, 0x5c00_0001), structure(0x5c00_0098, 0x5c00_0001)];
+        let roots = known.each_ref().map(address);
+        for path in search(&roots, 1, PLAUSIBLE) {
+            assert!([0x38, 0x130].contains(&path.last), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_followed() {
+        let path = Path { hops: vec![0], last: 0 };
+        assert_eq!(path.follow(0x10), None);
+        assert_eq!(path.follow(u64::MAX - 3), None);
+        assert_eq!(search(&[0x10], 1, PLAUSIBLE), Vec::new());
+        let mut broken = structure(0x5c00_0096, 0);
+        broken.root[0x60 / 8] = 0x7000_0000_0000;
+        let path = Path { hops: vec![0x60], last: 0x38 };
+        assert_eq!(path.follow(address(&broken)), None);
+    }
+}

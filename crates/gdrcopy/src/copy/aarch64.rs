@@ -1,0 +1,283 @@
+//! The kernels of aarch64. Every access to device memory is an instruction written here, never one the compiler chose.
+//!
+//! A "write-combined" mapping of a discrete GPU is Device memory (nGnRE) under drivers up to 580 and Normal non-cacheable
+//! from 590 on. Device memory faults on unaligned accesses and on `dc zva`, so the device side is always aligned and
+//! nothing here zeroes by cache line. The host side is ordinary memory, where unaligned accesses are fine.
+
+use std::arch::asm;
+
+use super::kernel::{Instructions, Kernel, read, write};
+
+pub(super) static KERNELS: &[Kernel] = &[
+    Kernel {
+        name: "portable",
+        load: 8,
+        store: 8,
+        named_only: false,
+        supported: || true,
+        write: write::<Plain>,
+        read: read::<Plain>,
+    },
+    // Advanced SIMD belongs to the baseline of every 64-bit Arm Linux target.
+    Kernel {
+        name: "neon",
+        load: 16,
+        store: 16,
+        named_only: false,
+        supported: || true,
+        write: write::<Neon>,
+        read: read::<Neon>,
+    },
+    Kernel {
+        name: "ls64",
+        load: 64,
+        store: 64,
+        named_only: true,
+        supported: has_ls64,
+        write: write::<StoreLs64>,
+        read: read::<LoadLs64>,
+    },
+];
+
+/// The kernels to take while nothing was measured, best first: (writes, reads).
+pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) {
+    (&["neon"], &["neon"])
+}
+
+/// What a measurement on this CPU is filed under: implementer and part, as /proc/cpuinfo of the first CPU names them.
+pub(super) fn cpu_model() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let fields = ["CPU implementer", "CPU variant", "CPU part", "CPU revision"].map(|key| {
+        let line = first.lines().find(|line| line.starts_with(key));
+        line.and_then(|line| line.split(':').nth(1)).map_or("?", str::trim)
+    });
+    format!("aarch64 {}", fields.join(" "))
+}
+
+#[inline(always)]
+pub(super) fn fence_writes() {
+    // SAFETY: a barrier. Not `nomem`: the compiler keeps accesses on their side of it.
+    unsafe { asm!("dsb st", options(nostack, preserves_flags)) }
+}
+
+#[inline(always)]
+pub(super) fn fence_reads() {
+    // SAFETY: a barrier.
+    unsafe { asm!("dmb ld", options(nostack, preserves_flags)) }
+}
+
+#[inline(always)]
+pub(super) fn fence_all() {
+    // SAFETY: a barrier.
+    unsafe { asm!("dmb sy", options(nostack, preserves_flags)) }
+}
+
+/// HWCAP3_LS64: bit 3 of AT_HWCAP3, entry 29 of the auxiliary vector (Linux, arch/arm64/include/uapi/asm/hwcap.h and
+/// include/uapi/linux/auxvec.h). The bit also promises that the kernel lets user space use the instructions.
+fn has_ls64() -> bool {
+    const AT_HWCAP3: libc::c_ulong = 29;
+    // SAFETY: reads an entry of the auxiliary vector; an absent one is 0.
+    let capabilities = unsafe { libc::getauxval(AT_HWCAP3) };
+    capabilities & (1 << 3) != 0
+}
+
+/// One load and one store of a general register.
+macro_rules! through_register {
+    ($name:ident, $load:literal, $store:literal, $form:literal) => {
+        #[inline(always)]
+        unsafe fn $name(destination: *mut u8, source: *const u8) {
+            // SAFETY: the caller promises that both sides are valid for these bytes, the device side aligned.
+            unsafe {
+                asm!(
+                    concat!($load, " {bytes:", $form, "}, [{source}]"),
+                    concat!($store, " {bytes:", $form, "}, [{destination}]"),
+                    bytes = out(reg) _, source = in(reg) source, destination = in(reg) destination,
+                    options(nostack, preserves_flags)
+                )
+            }
+        }
+    };
+}
+
+/// The pieces of up to 8 bytes, alike in every kernel and direction.
+macro_rules! small_pieces {
+    () => {
+        through_register!(one, "ldrb", "strb", "w");
+        through_register!(two, "ldrh", "strh", "w");
+        through_register!(four, "ldr", "str", "w");
+        through_register!(eight, "ldr", "str", "x");
+    };
+}
+
+/// The pieces of 16 and 32 bytes through vector registers.
+macro_rules! vector_pieces {
+    () => {
+        #[inline(always)]
+        unsafe fn sixteen(destination: *mut u8, source: *const u8) {
+            // SAFETY: the caller promises both sides valid and the device side aligned.
+            unsafe {
+                asm!(
+                    "ldr q0, [{source}]",
+                    "str q0, [{destination}]",
+                    source = in(reg) source, destination = in(reg) destination, out("v0") _,
+                    options(nostack, preserves_flags)
+                )
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn thirty_two(destination: *mut u8, source: *const u8) {
+            // SAFETY: as above.
+            unsafe {
+                asm!(
+                    "ldp q0, q1, [{source}]",
+                    "stp q0, q1, [{destination}]",
+                    source = in(reg) source, destination = in(reg) destination, out("v0") _, out("v1") _,
+                    options(nostack, preserves_flags)
+                )
+            }
+        }
+    };
+}
+
+/// Plain loads and stores of up to 8 bytes: for uncached memory, and where nothing better is known.
+struct Plain;
+
+// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+unsafe impl Instructions for Plain {
+    small_pieces!();
+
+    #[inline(always)]
+    unsafe fn sixteen(destination: *mut u8, source: *const u8) {
+        // SAFETY: both halves lie within the piece the caller vouches for, aligned as it is.
+        unsafe {
+            Self::eight(destination, source);
+            Self::eight(destination.add(8), source.add(8));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn thirty_two(destination: *mut u8, source: *const u8) {
+        // SAFETY: as above.
+        unsafe {
+            Self::sixteen(destination, source);
+            Self::sixteen(destination.add(16), source.add(16));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
+        for at in (0..count * 64).step_by(8) {
+            // SAFETY: within the lines the caller vouches for, aligned to 8 as they are to 64.
+            unsafe { Self::eight(destination.add(at), source.add(at)) }
+        }
+    }
+}
+
+/// Pairs of 16-byte vector registers, two lines a turn.
+struct Neon;
+
+// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+unsafe impl Instructions for Neon {
+    small_pieces!();
+    vector_pieces!();
+
+    #[inline(always)]
+    unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
+        // SAFETY: `count` lines are valid on both sides, the device side is aligned to a line: the caller's promise. The
+        // loops touch `count` lines.
+        unsafe {
+            asm!(
+                "subs {count}, {count}, #2",
+                "b.lo 3f",
+                "2:",
+                "ldp q0, q1, [{source}]",
+                "ldp q2, q3, [{source}, #32]",
+                "ldp q4, q5, [{source}, #64]",
+                "ldp q6, q7, [{source}, #96]",
+                "stp q0, q1, [{destination}]",
+                "stp q2, q3, [{destination}, #32]",
+                "stp q4, q5, [{destination}, #64]",
+                "stp q6, q7, [{destination}, #96]",
+                "add {source}, {source}, #128",
+                "add {destination}, {destination}, #128",
+                "subs {count}, {count}, #2",
+                "b.hs 2b",
+                "3:",
+                "tbz {count}, #0, 4f",
+                "ldp q0, q1, [{source}]",
+                "ldp q2, q3, [{source}, #32]",
+                "stp q0, q1, [{destination}]",
+                "stp q2, q3, [{destination}, #32]",
+                "4:",
+                count = inout(reg) count => _, source = inout(reg) source => _,
+                destination = inout(reg) destination => _,
+                out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _,
+                options(nostack)
+            )
+        }
+    }
+}
+
+/// ST64B: a line stored whole. Assembled, never run.
+struct StoreLs64;
+
+// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+unsafe impl Instructions for StoreLs64 {
+    small_pieces!();
+    vector_pieces!();
+
+    #[inline(always)]
+    unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
+        for at in (0..count * 64).step_by(64) {
+            // SAFETY: within the lines the caller vouches for, the destination aligned to 64; the CPU has the instruction.
+            unsafe {
+                asm!(
+                    ".arch_extension ls64",
+                    "ldp x8, x9, [{source}]",
+                    "ldp x10, x11, [{source}, #16]",
+                    "ldp x12, x13, [{source}, #32]",
+                    "ldp x14, x15, [{source}, #48]",
+                    "st64b x8, [{destination}]",
+                    ".arch_extension nols64",
+                    source = in(reg) source.add(at), destination = in(reg) destination.add(at),
+                    out("x8") _, out("x9") _, out("x10") _, out("x11") _,
+                    out("x12") _, out("x13") _, out("x14") _, out("x15") _,
+                    options(nostack, preserves_flags)
+                )
+            }
+        }
+    }
+}
+
+/// LD64B: a line loaded whole. Assembled, never run.
+struct LoadLs64;
+
+// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+unsafe impl Instructions for LoadLs64 {
+    small_pieces!();
+    vector_pieces!();
+
+    #[inline(always)]
+    unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
+        for at in (0..count * 64).step_by(64) {
+            // SAFETY: within the lines the caller vouches for, the source aligned to 64; the CPU has the instruction.
+            unsafe {
+                asm!(
+                    ".arch_extension ls64",
+                    "ld64b x8, [{source}]",
+                    ".arch_extension nols64",
+                    "stp x8, x9, [{destination}]",
+                    "stp x10, x11, [{destination}, #16]",
+                    "stp x12, x13, [{destination}, #32]",
+                    "stp x14, x15, [{destination}, #48]",
+                    source = in(reg) source.add(at), destination = in(reg) destination.add(at),
+                    out("x8") _, out("x9") _, out("x10") _, out("x11") _,
+                    out("x12") _, out("x13") _, out("x14") _, out("x15") _,
+                    options(nostack, preserves_flags)
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The one kernel of architectures nobody has measured: naturally aligned volatile accesses of up to 8 bytes.
+
+use std::ptr;
+use std::sync::atomic::{Ordering, fence};
+
+use super::kernel::{Instructions, Kernel, read, write};
+
+pub(super) static KERNELS: &[Kernel] = &[Kernel {
+    name: "portable",
+    load: 8,
+    store: 8,
+    named_only: false,
+    supported: || true,
+    write: write::<Store>,
+    read: read::<Load>,
+}];
+
+/// The kernels to take while nothing was measured, best first: (writes, reads).
+pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) {
+    (&["portable"], &["portable"])
+}
+
+/// What a measurement on this CPU is filed under.
+pub(super) fn cpu_model() -> String {
+    std::env::consts::ARCH.to_owned()
+}
+
+#[inline(always)]
+pub(super) fn fence_writes() {
+    fence(Ordering::SeqCst);
+}
+
+#[inline(always)]
+pub(super) fn fence_reads() {
+    fence(Ordering::SeqCst);
+}
+
+#[inline(always)]
+pub(super) fn fence_all() {
+    fence(Ordering::SeqCst);
+}
+
+/// Aligned volatile stores.
+struct Store;
+/// Aligned volatile loads.
+struct Load;
+
+macro_rules! pieces {
+    (store: $($name:ident $type:ty),+) => {$(
+        #[inline(always)]
+        unsafe fn $name(destination: *mut u8, source: *const u8) {
+            // SAFETY: the caller promises both sides valid and the destination, the device, aligned.
+            unsafe { ptr::write_volatile(destination.cast::<$type>(), ptr::read_unaligned(source.cast::<$type>())) }
+        }
+    )+};
+    (load: $($name:ident $type:ty),+) => {$(
+        #[inline(always)]
+        unsafe fn $name(destination: *mut u8, source: *const u8) {
+            // SAFETY: the caller promises both sides valid and the source, the device, aligned.
+            unsafe { ptr::write_unaligned(destination.cast::<$type>(), ptr::read_volatile(source.cast::<$type>())) }
+        }
+    )+};
+}
+
+macro_rules! in_eights {
+    ($($name:ident $bytes:literal),+) => {
+        $(
+            #[inline(always)]
+            unsafe fn $name(destination: *mut u8, source: *const u8) {
+                // SAFETY: the eights of a piece lie within it, aligned as it is.
+                unsafe { (0..$bytes).step_by(8).for_each(|at| Self::eight(destination.add(at), source.add(at))) }
+            }
+        )+
+
+        #[inline(always)]
+        unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
+            // SAFETY: the eights of the lines lie within them, aligned as they are.
+            unsafe { (0..count * 64).step_by(8).for_each(|at| Self::eight(destination.add(at), source.add(at))) }
+        }
+    };
+}
+
+// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+unsafe impl Instructions for Store {
+    pieces!(store: one u8, two u16, four u32, eight u64);
+    in_eights!(sixteen 16, thirty_two 32);
+}
+
+// SAFETY: as above.
+unsafe impl Instructions for Load {
+    pieces!(load: one u8, two u16, four u32, eight u64);
+    in_eights!(sixteen 16, thirty_two 32);
+}

@@ -1,0 +1,100 @@
+//! Sets of CPUs: which ones this process may use, and how many threads that is worth.
+
+use std::mem;
+
+/// CPUs by number, 0 to 1023: as many as the C library's `cpu_set_t` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpus([u64; WORDS]);
+
+const WORDS: usize = 16;
+
+impl Cpus {
+    /// No CPU at all. As a hint: no preference.
+    pub const NONE: Cpus = Cpus([0; WORDS]);
+
+    /// Reads the kernel's list format, `0-15,32-47`, as in a PCI device's `local_cpulist` and a NUMA node's `cpulist`.
+    /// `None` where the text is something else. CPUs above 1023 are left out.
+    ///
+    /// ```
+    /// use gdrcopy::copy::Cpus;
+    /// assert_eq!(Cpus::parse("0-2,7\n").map(|cpus| cpus.count()), Some(4));
+    /// ```
+    pub fn parse(list: &str) -> Option<Cpus> {
+        let mut cpus = Cpus::NONE;
+        for range in list.trim().split(',').filter(|range| !range.is_empty()) {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+            for cpu in first..=last.min(WORDS * 64 - 1) {
+                cpus.0[cpu / 64] |= 1 << (cpu % 64);
+            }
+        }
+        Some(cpus)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The CPUs the process may use: the affinity of its first thread, since the calling thread may have been bound to
+    /// one CPU by its program. The calling thread's own, should that be unreadable.
+    pub(super) fn of_process() -> Cpus {
+        // SAFETY: getpid only answers.
+        let process = unsafe { libc::getpid() };
+        Self::of_thread(process)
+            .or_else(|| Self::of_thread(0))
+            .unwrap_or(Cpus::NONE)
+    }
+
+    /// Those in both sets, if at least `least` are; `self` otherwise.
+    pub(super) fn near(&self, hint: &Cpus, least: usize) -> Cpus {
+        let both = Cpus(std::array::from_fn(|word| self.0[word] & hint.0[word]));
+        if both.count() >= least { both } else { *self }
+    }
+
+    /// Binds the calling thread to these. Failure leaves it where it was.
+    pub(super) fn bind_this_thread(&self) {
+        // SAFETY: the set is `size_of_val` bytes of our own, read only.
+        unsafe { libc::sched_setaffinity(0, mem::size_of_val(&self.0), self.0.as_ptr().cast()) };
+    }
+
+    fn of_thread(thread: libc::pid_t) -> Option<Cpus> {
+        let mut cpus = Cpus::NONE;
+        // SAFETY: the kernel writes at most the length it is told, which is the array's. cpu_set_t is an array of
+        // unsigned long; on 64-bit little-endian machines its words are ours.
+        let answer = unsafe { libc::sched_getaffinity(thread, mem::size_of_val(&cpus.0), cpus.0.as_mut_ptr().cast()) };
+        (answer == 0).then_some(cpus)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_as_the_kernel_writes_them() {
+        assert_eq!(Cpus::parse(""), Some(Cpus::NONE));
+        assert_eq!(Cpus::parse("\n").map(|cpus| cpus.count()), Some(0));
+        assert_eq!(Cpus::parse("3").map(|cpus| cpus.0[0]), Some(0b1000));
+        assert_eq!(
+            Cpus::parse("0-1,64-65\n").map(|cpus| (cpus.0[0], cpus.0[1])),
+            Some((0b11, 0b11))
+        );
+        assert_eq!(Cpus::parse("1000-5000").map(|cpus| cpus.count()), Some(24));
+        assert_eq!(Cpus::parse("0-x"), None);
+    }
+
+    #[test]
+    fn a_hint_counts_only_within_what_the_process_may_use() {
+        let [mine, hint, elsewhere] = ["0-7", "4-11", "32-63"].map(|list| Cpus::parse(list).expect("a list"));
+        assert_eq!(mine.near(&hint, 2), Cpus::parse("4-7").expect("a list"));
+        assert_eq!(mine.near(&hint, 5), mine);
+        assert_eq!(mine.near(&elsewhere, 2), mine);
+        assert_eq!(mine.near(&Cpus::NONE, 2), mine);
+    }
+
+    #[test]
+    fn this_process_runs_somewhere() {
+        assert!(Cpus::of_process().count() >= 1);
+    }
+}

@@ -1,0 +1,246 @@
+//! One copy shared among threads: who takes which part, and when it is done. Knows no thread.
+//!
+//! A job is announced by one word, the ticket: how many parts there are, how many helpers may join, which part is next.
+//! Taking a part is one `fetch_add` on it; a part taken is a part of the job now announced, whose fields stay as they are
+//! until that part is reported done. So a helper that wakes late takes nothing, and nobody waits for it.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use crate::copy::fence;
+use crate::copy::kernel::Move;
+use crate::copy::plan::LINE;
+
+/// Which way the bytes go, and so which side is cut at line borders and which fences each thread needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// To the device; each thread drains its own write-combining buffers.
+    Write,
+    /// From the device.
+    Read,
+    /// From the device, after whatever the GPU has written by now: each thread fences its own loads.
+    OrderedRead,
+}
+
+/// A copy to share: `kernel` moves `len` bytes from `source` to `destination`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) kernel: Move,
+    pub(crate) destination: *mut u8,
+    pub(crate) source: *const u8,
+    pub(crate) len: usize,
+    pub(crate) direction: Direction,
+}
+
+/// The shared form of a job. All zero is the state before the first.
+#[repr(C)]
+pub(super) struct Shared {
+    ticket: Line<AtomicU64>,
+    done: Line<AtomicU32>,
+    kernel: AtomicUsize,
+    destination: AtomicUsize,
+    source: AtomicUsize,
+    len: AtomicUsize,
+    part: AtomicUsize,
+    direction: AtomicUsize,
+}
+
+/// A value on a line of its own, so that those who spin on it are disturbed by nothing else.
+#[repr(C, align(128))]
+pub(super) struct Line<T>(pub(super) T);
+
+impl Shared {
+    /// Announces a job cut into parts of `part` bytes (a multiple of a line), for the caller and `helpers` helpers.
+    /// Answers how many parts there are. The one who announces holds the pool, and its last job is done.
+    pub(super) fn announce(&self, job: &Job, part: usize, helpers: usize) -> u32 {
+        self.kernel.store(job.kernel as usize, Ordering::Relaxed);
+        self.destination
+            .store(job.destination.expose_provenance(), Ordering::Relaxed);
+        self.source.store(job.source.expose_provenance(), Ordering::Relaxed);
+        self.len.store(job.len, Ordering::Relaxed);
+        self.part.store(part, Ordering::Relaxed);
+        self.direction.store(job.direction as usize, Ordering::Relaxed);
+        self.done.0.store(0, Ordering::Relaxed);
+        let parts = (job.skew() + job.len).div_ceil(part) as u32;
+        // SeqCst, for the helper that is going to sleep: it says so before it looks at the ticket for the last time, and
+        // who announces looks for sleepers after.
+        self.ticket.0.store(
+            Ticket {
+                parts,
+                helpers: helpers as u32,
+                next: 0,
+            }
+            .pack(),
+            Ordering::SeqCst,
+        );
+        parts
+    }
+
+    /// Whether a helper of this number is wanted.
+    #[inline]
+    pub(super) fn wants(&self, helper: usize) -> bool {
+        let ticket = Ticket::unpack(self.ticket.0.load(Ordering::SeqCst));
+        ticket.next < ticket.parts && helper < ticket.helpers as usize
+    }
+
+    /// How many helpers the announced job has work for.
+    pub(super) fn helpers(&self) -> usize {
+        Ticket::unpack(self.ticket.0.load(Ordering::Relaxed)).helpers as usize
+    }
+
+    /// Takes parts and copies them until none is left, then reports them.
+    ///
+    /// # Safety
+    /// The memory of an announced job stays valid until [`is_done`](Self::is_done).
+    pub(super) unsafe fn take_part(&self) {
+        let mut taken = 0;
+        let mut direction = Direction::Read;
+        while let Some(index) = self.next() {
+            let job = self.job();
+            direction = job.direction;
+            if taken == 0 && direction == Direction::OrderedRead {
+                fence::before_reads();
+            }
+            let (offset, len) = job.part(index, self.part.load(Ordering::Relaxed));
+            // SAFETY: a part lies within the job, whose memory its owner keeps valid until all parts are done.
+            unsafe { (job.kernel)(job.destination.add(offset), job.source.add(offset), len) }
+            taken += 1;
+        }
+        if taken != 0 {
+            match direction {
+                // What a thread stored must leave its own buffers before anybody calls it copied.
+                Direction::Write => fence::writes(),
+                Direction::OrderedRead => fence::after_reads(),
+                Direction::Read => {}
+            }
+            self.done.0.fetch_add(taken, Ordering::Release);
+        }
+    }
+
+    /// Whether all `parts` of the announced job are copied.
+    #[inline]
+    pub(super) fn is_done(&self, parts: u32) -> bool {
+        self.done.0.load(Ordering::Acquire) == parts
+    }
+
+    fn next(&self) -> Option<usize> {
+        // Not fetch_add at once: `next` must not grow without bound while helpers look for work.
+        let seen = Ticket::unpack(self.ticket.0.load(Ordering::Relaxed));
+        if seen.next >= seen.parts {
+            return None;
+        }
+        let ticket = Ticket::unpack(self.ticket.0.fetch_add(1, Ordering::AcqRel));
+        (ticket.next < ticket.parts).then_some(ticket.next as usize)
+    }
+
+    /// The announced job; stable for whoever has taken a part of it and not yet reported it.
+    fn job(&self) -> Job {
+        let kernel = self.kernel.load(Ordering::Relaxed);
+        Job {
+            // SAFETY: the word was made from a `Move` in `announce`, which happened before the ticket was taken.
+            kernel: unsafe { std::mem::transmute::<usize, Move>(kernel) },
+            destination: std::ptr::with_exposed_provenance_mut(self.destination.load(Ordering::Relaxed)),
+            source: std::ptr::with_exposed_provenance(self.source.load(Ordering::Relaxed)),
+            len: self.len.load(Ordering::Relaxed),
+            direction: match self.direction.load(Ordering::Relaxed) {
+                0 => Direction::Write,
+                1 => Direction::Read,
+                _ => Direction::OrderedRead,
+            },
+        }
+    }
+}
+
+impl Job {
+    /// (offset, length) of a part: all parts but the first begin at a device line.
+    fn part(&self, index: usize, part: usize) -> (usize, usize) {
+        let start = (index * part).saturating_sub(self.skew());
+        let end = ((index + 1) * part - self.skew()).min(self.len);
+        (start, end - start)
+    }
+
+    /// Bytes from the beginning of the first device line to the device address.
+    fn skew(&self) -> usize {
+        let device = match self.direction {
+            Direction::Write => self.destination.addr(),
+            Direction::Read | Direction::OrderedRead => self.source.addr(),
+        };
+        device % LINE
+    }
+}
+
+/// The announcing word: next part in bits 0 to 31, parts in 32 to 55, helpers in 56 to 63.
+#[derive(Clone, Copy)]
+struct Ticket {
+    parts: u32,
+    helpers: u32,
+    next: u32,
+}
+
+impl Ticket {
+    fn pack(self) -> u64 {
+        u64::from(self.next) | u64::from(self.parts) << 32 | u64::from(self.helpers) << 56
+    }
+
+    fn unpack(word: u64) -> Ticket {
+        Ticket {
+            parts: (word >> 32) as u32 & 0x00ff_ffff,
+            helpers: (word >> 56) as u32,
+            next: word as u32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(device: usize, len: usize) -> Job {
+        unsafe fn nothing(_: *mut u8, _: *const u8, _: usize) {}
+        let device = std::ptr::without_provenance_mut(device);
+        Job {
+            kernel: nothing,
+            destination: device,
+            source: std::ptr::null(),
+            len,
+            direction: Direction::Write,
+        }
+    }
+
+    #[test]
+    fn parts_begin_at_lines_and_cover_the_job_once() {
+        for (device, len, size) in [
+            (0x1000, 65536, 4096),
+            (0x1001, 65536, 4096),
+            (0x103f, 8193, 4096),
+            (0x1020, 96, 64),
+        ] {
+            let job = job(device, len);
+            let parts = (device % 64 + len).div_ceil(size);
+            let mut next = 0;
+            for index in 0..parts {
+                let (offset, len) = job.part(index, size);
+                assert_eq!(offset, next);
+                assert!(index == 0 || (device + offset) % 64 == 0);
+                assert!(len > 0 && len <= size);
+                next += len;
+            }
+            assert_eq!(next, len);
+        }
+    }
+
+    #[test]
+    fn a_ticket_survives_packing() {
+        let ticket = Ticket::unpack(
+            Ticket {
+                parts: 0x00ff_fff0,
+                helpers: 63,
+                next: 0xffff_fffe,
+            }
+            .pack(),
+        );
+        assert_eq!(
+            (ticket.parts, ticket.helpers, ticket.next),
+            (0x00ff_fff0, 63, 0xffff_fffe)
+        );
+    }
+}

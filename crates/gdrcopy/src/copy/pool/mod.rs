@@ -1,0 +1,251 @@
+//! Threads that help with large copies: started at the first one, gone to sleep soon after the last.
+//!
+//! Nothing waits for a helper that has not begun: the caller copies too, part by part, and helpers take the parts they are
+//! in time for. While one copy has the pool, others copy alone. Helpers block signals (but for faults), are never joined,
+//! touch nothing but the pool and the memory of the copy, and keep the library that holds their code loaded.
+//!
+//! A pool lives in pages that the kernel wipes in the child of a fork. All zero means "not started", so a child simply
+//! starts its own, whatever the parent's threads were doing. Kernels before 4.14 cannot wipe; there, no pool is used.
+
+mod cpus;
+mod job;
+mod threads;
+
+use std::mem;
+use std::ptr::{self, NonNull};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+pub use cpus::Cpus;
+pub(crate) use job::{Direction, Job};
+use job::{Line, Shared};
+
+/// Threads that copy together at most, the caller included. 16 of them read 15.7 GB/s from an H200; the next doubling
+/// would take as many CPUs again from the program whose copy this is.
+pub(crate) const MOST_THREADS: usize = 16;
+
+/// Where helpers should run, and their pool once there is one. Lives as long as the process.
+#[derive(Debug)]
+pub(crate) struct Place {
+    hint: Cpus,
+    pool: AtomicPtr<Pool>,
+}
+
+/// Helpers anywhere in the process's affinity.
+pub(crate) static ANYWHERE: Place = Place::new(Cpus::NONE);
+
+/// One pool, in pages of its own. All zero is its first state.
+#[repr(C)]
+struct Pool {
+    state: AtomicU32,
+    /// 1 while some thread's copy has the pool.
+    taken: AtomicU32,
+    /// When the last shared copy ended, in nanoseconds of the monotonic clock.
+    last: AtomicU64,
+    /// Helpers that run or sleep.
+    helpers: Line<AtomicU32>,
+    sleepers: AtomicU32,
+    job: Shared,
+    seats: [Line<AtomicU32>; MOST_THREADS - 1],
+}
+
+/// `Pool::state`: nobody has asked yet.
+const FRESH: u32 = 0;
+/// Helpers have been asked for, or are there.
+const STARTED: u32 = 1;
+/// One CPU, or no thread to be had.
+const NO_HELPERS: u32 = 2;
+
+/// A seat's helper sleeps, and is to be woken through the seat's word.
+const ASLEEP: u32 = 1;
+
+/// Below this, waking a sleeping helper (about 2 µs of the caller's time) costs more than it gains, unless copies follow
+/// one another, when it is woken once for many.
+const WAKE_FROM: Work = Work {
+    write: 512 << 10,
+    read: 16 << 10,
+};
+
+/// Copies that follow each other within this time are a burst, in nanoseconds.
+const BURST: u64 = 200_000;
+
+/// A figure for each direction.
+struct Work {
+    write: usize,
+    read: usize,
+}
+
+impl Place {
+    const fn new(hint: Cpus) -> Place {
+        Place {
+            hint,
+            pool: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// The place for helpers near these CPUs: the same one for the same CPUs. Anywhere, when there have been more kinds of
+    /// hint than machines have nodes.
+    pub(crate) fn near(hint: &Cpus) -> &'static Place {
+        static PLACES: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
+        // Never waited for: a fork may have left it locked for good.
+        let Ok(mut places) = PLACES.try_lock() else {
+            return &ANYWHERE;
+        };
+        if *hint == Cpus::NONE {
+            return &ANYWHERE;
+        }
+        if let Some(place) = places.iter().find(|place| place.hint == *hint) {
+            return place;
+        }
+        if places.len() == 64 {
+            return &ANYWHERE;
+        }
+        let place = Box::leak(Box::new(Place::new(*hint)));
+        places.push(place);
+        place
+    }
+
+    /// Copies with as many of `threads` threads as are there in time, the caller's among them. False, with nothing copied,
+    /// where there is no pool or another copy has it.
+    ///
+    /// # Safety
+    /// The job's memory is valid for its kernel, which this CPU supports.
+    pub(crate) unsafe fn copy(&'static self, job: &Job, threads: usize) -> bool {
+        let Some(pool) = self.pool() else { return false };
+        if threads < 2 || !pool.is_started(self) || pool.taken.swap(1, Ordering::Acquire) != 0 {
+            return false;
+        }
+        let helpers = (pool.helpers.0.load(Ordering::Relaxed) as usize).min(threads - 1);
+        let shared = helpers != 0;
+        if shared {
+            // SAFETY: the caller's promise; `share` returns once every part is done.
+            unsafe { pool.share(job, helpers) };
+        }
+        pool.taken.store(0, Ordering::Release);
+        shared
+    }
+
+    /// The pool's pages, made at the first call.
+    fn pool(&'static self) -> Option<&'static Pool> {
+        let known = self.pool.load(Ordering::Acquire);
+        // SAFETY: only pages made by `Pool::map`, never unmapped once stored here, are ever stored here.
+        NonNull::new(known)
+            .map(|pool| unsafe { pool.as_ref() })
+            .or_else(|| self.make_pool())
+    }
+
+    #[cold]
+    fn make_pool(&'static self) -> Option<&'static Pool> {
+        let made = Pool::map()?;
+        match self
+            .pool
+            .compare_exchange(ptr::null_mut(), made.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
+        {
+            // SAFETY: zeroed pages of the pool's size, kept for good.
+            Ok(_) => Some(unsafe { made.as_ref() }),
+            Err(first) => {
+                // SAFETY: the pages made above, which nobody else has seen.
+                unsafe { libc::munmap(made.as_ptr().cast(), mem::size_of::<Pool>()) };
+                // SAFETY: as in `pool`.
+                NonNull::new(first).map(|pool| unsafe { pool.as_ref() })
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// Zeroed pages that a child of fork gets zeroed again.
+    fn map() -> Option<NonNull<Pool>> {
+        let (size, flags) = (mem::size_of::<Pool>(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at an address the kernel chooses.
+        let pages = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if pages == libc::MAP_FAILED {
+            return None;
+        }
+        // SAFETY: the pages just made.
+        if unsafe { libc::madvise(pages, size, libc::MADV_WIPEONFORK) } != 0 {
+            // SAFETY: as above, and nobody knows of them.
+            unsafe { libc::munmap(pages, size) };
+            return None;
+        }
+        NonNull::new(pages.cast())
+    }
+
+    /// Whether there are helpers or soon will be; asks for them the first time.
+    #[inline]
+    fn is_started(&'static self, place: &'static Place) -> bool {
+        match self.state.load(Ordering::Acquire) {
+            STARTED => true,
+            FRESH => threads::start(self, &place.hint),
+            _ => false,
+        }
+    }
+
+    /// # Safety
+    /// As [`Place::copy`]; the caller has taken the pool.
+    unsafe fn share(&self, job: &Job, helpers: usize) {
+        let (part, helpers) = cut(job, helpers);
+        let parts = self.job.announce(job, part, helpers);
+        if self.sleepers.load(Ordering::SeqCst) != 0 && self.is_worth_waking_for(job) {
+            self.wake(helpers, 1);
+        }
+        // SAFETY: the caller keeps the memory valid until this function returns.
+        unsafe { self.job.take_part() };
+        let mut turns = 0_u32;
+        while !self.job.is_done(parts) {
+            std::hint::spin_loop();
+            turns += 1;
+            // A helper that was interrupted in its part may need this CPU to end it.
+            if turns.is_multiple_of(4096) {
+                std::thread::yield_now();
+            }
+        }
+        self.last.store(now(), Ordering::Relaxed);
+    }
+
+    fn is_worth_waking_for(&self, job: &Job) -> bool {
+        let from = if job.direction == Direction::Write {
+            WAKE_FROM.write
+        } else {
+            WAKE_FROM.read
+        };
+        job.len >= from || now().saturating_sub(self.last.load(Ordering::Relaxed)) < BURST
+    }
+
+    /// Wakes up to `most` of the first `helpers` helpers; each, once awake, wakes two more.
+    fn wake(&self, helpers: usize, most: usize) {
+        let asleep = |seat: &&Line<AtomicU32>| {
+            seat.0.load(Ordering::Relaxed) == ASLEEP && seat.0.swap(0, Ordering::SeqCst) == ASLEEP
+        };
+        for seat in self.seats[..helpers].iter().filter(asleep).take(most) {
+            threads::wake(&seat.0);
+        }
+    }
+}
+
+/// How a job is cut: (bytes of a part, helpers worth having). Parts are a few per thread, so that a thread that comes late
+/// or is interrupted holds up little; and not too small, since between two parts a thread's pipeline of loads runs dry.
+fn cut(job: &Job, helpers: usize) -> (usize, usize) {
+    let (least, most, helpers) = match job.direction {
+        // Stores reach what the bus takes with two threads.
+        Direction::Write => (WRITE_PART, 64 << 10, helpers.min(WRITE_HELPERS)),
+        Direction::Read | Direction::OrderedRead => (4 << 10, 32 << 10, helpers),
+    };
+    let part = (job.len / ((helpers + 1) * 4))
+        .clamp(least, most)
+        .next_multiple_of(4 << 10);
+    // The count of parts has 24 bits.
+    let part = part.max((job.len >> 23).next_multiple_of(4 << 10));
+    (part, helpers.min(job.len.div_ceil(part).saturating_sub(1)))
+}
+
+const WRITE_PART: usize = 16 << 10;
+const WRITE_HELPERS: usize = 2;
+
+/// Nanoseconds of the monotonic clock.
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills in the structure it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

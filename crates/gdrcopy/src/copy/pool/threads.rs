@@ -1,0 +1,161 @@
+//! The helpers themselves: how they start, spin, sleep and are woken.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{Builder, available_parallelism};
+
+use super::{ASLEEP, Cpus, FRESH, MOST_THREADS, NO_HELPERS, Pool, STARTED, now};
+
+/// How long a helper looks for the next job before it sleeps, in nanoseconds: longer than the pause between two copies of
+/// a program that does little else.
+const SPIN: u64 = 100_000;
+
+/// Asks for helpers, once a pool. They come by themselves, one after another, while the caller copies. False where there
+/// will be none.
+#[cold]
+pub(super) fn start(pool: &'static Pool, hint: &Cpus) -> bool {
+    let cpus = Cpus::of_process().near(hint, 2);
+    let state = if cpus.count() < 2 { NO_HELPERS } else { STARTED };
+    match pool
+        .state
+        .compare_exchange(FRESH, state, Ordering::AcqRel, Ordering::Acquire)
+    {
+        Err(other) => return other == STARTED,
+        Ok(_) if state == NO_HELPERS => return false,
+        Ok(_) => {}
+    }
+    stay_loaded();
+    let started = with_signals_blocked(|| {
+        spawn(move || {
+            cpus.bind_this_thread();
+            if seat_the_others(pool) {
+                help(pool, 0);
+            }
+            pool.state.store(NO_HELPERS, Ordering::Release);
+        })
+    });
+    if !started {
+        pool.state.store(NO_HELPERS, Ordering::Release);
+    }
+    started
+}
+
+/// Wakes the helper that sleeps on this word.
+pub(super) fn wake(seat: &AtomicU32) {
+    // SAFETY: the word lives as long as the process; the kernel only looks for sleepers on it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            seat.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        )
+    };
+}
+
+/// Starts helpers 1 and up, as many as there are CPUs to run them beside the caller. Runs in helper 0, whose CPUs and
+/// signal mask they inherit, and whose view of the CPUs includes a container's quota. False where one thread is all the
+/// quota feeds.
+fn seat_the_others(pool: &'static Pool) -> bool {
+    let threads = available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    if threads < 2 {
+        return false;
+    }
+    pool.helpers.0.store(1, Ordering::Relaxed);
+    for seat in 1..threads - 1 {
+        if !spawn(move || help(pool, seat)) {
+            break;
+        }
+        pool.helpers.0.store(seat as u32 + 1, Ordering::Relaxed);
+    }
+    true
+}
+
+/// A helper's life: it lasts as long as the process.
+fn help(pool: &'static Pool, seat: usize) -> ! {
+    let mut idle_since = now();
+    let mut turns = 0_u32;
+    loop {
+        if pool.job.wants(seat) {
+            // SAFETY: who announced the job keeps its memory valid until every part is done.
+            unsafe { pool.job.take_part() };
+            idle_since = now();
+        }
+        std::hint::spin_loop();
+        turns = turns.wrapping_add(1);
+        if turns.is_multiple_of(32) && now().saturating_sub(idle_since) > SPIN {
+            sleep(pool, seat);
+            // Those who woke this one wake no others; each awake one wakes two.
+            pool.wake(pool.job.helpers(), 2);
+            idle_since = now();
+        }
+    }
+}
+
+/// Sleeps until woken, unless a job is there already.
+fn sleep(pool: &Pool, seat: usize) {
+    let word = &pool.seats[seat].0;
+    pool.sleepers.fetch_add(1, Ordering::SeqCst);
+    word.store(ASLEEP, Ordering::SeqCst);
+    if !pool.job.wants(seat) {
+        while word.load(Ordering::SeqCst) == ASLEEP {
+            let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+            // SAFETY: the word lives as long as the process. No timeout.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    word.as_ptr(),
+                    wait,
+                    ASLEEP,
+                    std::ptr::null::<libc::timespec>(),
+                )
+            };
+        }
+    }
+    word.store(0, Ordering::SeqCst);
+    pool.sleepers.fetch_sub(1, Ordering::SeqCst);
+}
+
+fn spawn(life: impl FnOnce() + Send + 'static) -> bool {
+    // Kernels need no stack to speak of; the runtime adds what thread-local storage takes.
+    Builder::new()
+        .name("gdr-copy".to_owned())
+        .stack_size(64 << 10)
+        .spawn(life)
+        .is_ok()
+}
+
+/// Runs `act` with every signal blocked but those a fault raises, which strike the thread at fault whatever it blocks:
+/// blocked, they would end the process past its handlers.
+fn with_signals_blocked<T>(act: impl FnOnce() -> T) -> T {
+    let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigfillset fills the set, the others take it filled; pthread_sigmask fills the other before it is used.
+    unsafe {
+        libc::sigfillset(blocked.as_mut_ptr());
+        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
+            libc::sigdelset(blocked.as_mut_ptr(), fault);
+        }
+        let masked = libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr()) == 0;
+        let result = act();
+        if masked {
+            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
+        }
+        result
+    }
+}
+
+/// Makes dlclose of the library this code is in leave it there: helpers never return from it.
+fn stay_loaded() {
+    let here = start as fn(&'static Pool, &Cpus) -> bool as *const c_void;
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr fills the structure where it answers nonzero, its name then is a string the loader keeps; dlopen
+    // with RTLD_NOLOAD only changes the flags of what is loaded, and its reference is kept for good.
+    unsafe {
+        if libc::dladdr(here, found.as_mut_ptr()) != 0 {
+            let name = found.assume_init().dli_fname;
+            libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A range of this process's addresses that holds mappings of device memory, and is given back as a whole.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+
+/// Addresses of our own. Not inherited by a forked child, where they would show the GPU's memory after we let go of it.
+#[derive(Debug)]
+pub(crate) struct Vma {
+    base: NonNull<u8>,
+    length: usize,
+    owner: u32,
+}
+
+// SAFETY: a range of addresses belongs to the process, not to a thread; nothing in here has a thread's identity.
+unsafe impl Send for Vma {}
+// SAFETY: shared use of a `Vma` only reads where it lies; accesses to what it shows are the business of its owner.
+unsafe impl Sync for Vma {}
+
+/// Smallest address a mapping can have; less is an error number that a driver returned as one.
+const LOWEST: usize = 4096;
+
+impl Vma {
+    /// `length` bytes of addresses that fault.
+    pub(crate) fn reserve(length: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: no address is asked for, so no mapping of this process is replaced.
+        let base = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))?;
+        Ok(Self {
+            base,
+            length,
+            owner: std::process::id(),
+        })
+    }
+
+    /// Shows `length` bytes of `file` from byte `file_offset` on, `at` bytes into the range; `None` where the driver returned a
+    /// small number for an address, as drivers before 595 do when the GPU is lost.
+    pub(crate) fn place(
+        &mut self,
+        at: usize,
+        length: usize,
+        file: BorrowedFd<'_>,
+        file_offset: u64,
+    ) -> io::Result<Option<()>> {
+        let end = at.checked_add(length);
+        if end.is_none_or(|end| end > self.length) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let address = self.base.as_ptr().wrapping_add(at);
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        let file_offset = file_offset as libc::off_t;
+        // SAFETY: the addresses replaced lie within the range this `Vma` reserved, and nobody else was given them.
+        let got = unsafe { libc::mmap(address.cast(), length, protection, flags, file.as_raw_fd(), file_offset) };
+        if got == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((got.addr() >= LOWEST && got.addr() == address.addr()).then_some(()))
+    }
+
+    /// Keeps the range out of forked children. The whole range at once: a driver's mapping must not be split.
+    pub(crate) fn keep_from_children(&self) -> io::Result<()> {
+        // SAFETY: the range is ours and stays mapped; the advice changes nothing in this process.
+        let answer = unsafe { libc::madvise(self.base.as_ptr().cast(), self.length, libc::MADV_DONTFORK) };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+}
+
+impl Drop for Vma {
+    fn drop(&mut self) {
+        // A child has no such mapping; what lies there now is the child's own.
+        if self.owner != std::process::id() {
+            return;
+        }
+        // SAFETY: the range is ours, of this length, and this is its only owner's end.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    fn file(bytes: &[u8]) -> std::fs::File {
+        use std::io::Write;
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn pieces_of_several_files_lie_side_by_side() {
+        let (first, second) = (file(&[1; 8192]), file(&[2; 4096]));
+        let mut vma = Vma::reserve(8192).unwrap();
+        vma.place(0, 4096, first.as_fd(), 4096).unwrap().unwrap();
+        vma.place(4096, 4096, second.as_fd(), 0).unwrap().unwrap();
+        // SAFETY: both offsets are within the two pages placed above.
+        let seen = unsafe { (vma.base().add(4095).read_volatile(), vma.base().add(4096).read_volatile()) };
+        assert_eq!(seen, (1, 2));
+    }
+
+    #[test]
+    fn a_piece_outside_the_range_is_refused() {
+        let file = file(&[0; 8192]);
+        let mut vma = Vma::reserve(4096).unwrap();
+        assert_eq!(vma.place(4096, 4096, file.as_fd(), 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(vma.place(usize::MAX, 4096, file.as_fd(), 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+}

@@ -1,0 +1,120 @@
+//! Every kernel this CPU has, in both directions, against a byte loop, with nothing beside the buffers.
+
+use std::collections::BTreeSet;
+
+use copy_support::Guarded;
+use gdrcopy::copy::{Access, Kernel, kernel, kernels, plan};
+use proptest::prelude::*;
+
+mod copy_support;
+
+fn supported() -> impl Iterator<Item = &'static Kernel> {
+    kernels().iter().filter(|kernel| kernel.supported())
+}
+
+/// Where one side of a copy lies in its pages.
+fn place() -> impl Strategy<Value = (usize, bool)> {
+    (0..140_usize, any::<bool>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
+
+    #[test]
+    fn kernels_copy_what_a_byte_loop_copies(device in place(), host in place(), len in lengths()) {
+        for kernel in supported() {
+            for to_device in [true, false] {
+                let (mut from, mut to) = (Guarded::new(2), Guarded::new(2));
+                let (source, destination) = if to_device { (host, device) } else { (device, host) };
+                let source = from.place(len, source.0, source.1);
+                let destination = to.place(len, destination.0, destination.1);
+                from.fill(0x5a);
+                to.fill(0xa5);
+                let mut expected = to.bytes().to_vec();
+                for (to, from) in expected[destination..].iter_mut().zip(&from.bytes()[source..source + len]) {
+                    *to = *from;
+                }
+                // SAFETY: both places hold `len` bytes of pages of their own; the kernel is supported.
+                unsafe {
+                    let (source, destination) = (from.start().add(source), to.start().add(destination));
+                    match to_device {
+                        true => kernel.write(destination, source, len),
+                        false => kernel.read(destination, source, len),
+                    }
+                }
+                prop_assert!(to.bytes() == expected, "{} to_device={to_device}", kernel.name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_touches_each_byte_once_in_order_and_aligned(
+        address in 0..4096_usize, len in 0..2000_usize, unit in prop::sample::select(vec![8_usize, 16, 32, 64]),
+    ) {
+        let mut next = 0;
+        for Access { offset, width } in plan(address, len, unit) {
+            prop_assert_eq!(offset, next);
+            prop_assert!(width.is_power_of_two() && width <= unit, "width {}", width);
+            prop_assert_eq!((address + offset) % width, 0);
+            next += width;
+        }
+        prop_assert_eq!(next, len);
+    }
+
+    /// No narrower access than alignment and length force: two neighbours are never halves of one aligned piece.
+    #[test]
+    fn a_plan_has_no_needless_halves(
+        address in 0..4096_usize, len in 0..2000_usize, unit in prop::sample::select(vec![8_usize, 16, 32, 64]),
+    ) {
+        for pair in plan(address, len, unit).windows(2) {
+            let width = pair[0].width;
+            let halves = pair[1].width == width && (address + pair[0].offset) % (2 * width) == 0;
+            prop_assert!(!halves || width == unit, "{pair:?}");
+        }
+    }
+}
+
+/// Short ones, where head and tail are all there is, and ones with several turns of the widest loop.
+fn lengths() -> impl Strategy<Value = usize> {
+    prop_oneof![0..140_usize, 0..2600_usize]
+}
+
+#[test]
+fn plans_written_by_hand() {
+    let widths = |address, len, unit| {
+        plan(address, len, unit)
+            .iter()
+            .map(|access| access.width)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(widths(0, 0, 64), []);
+    assert_eq!(widths(0x40, 4, 64), [4]);
+    assert_eq!(widths(0x41, 1, 64), [1]);
+    assert_eq!(widths(0x3f, 2, 64), [1, 1]);
+    assert_eq!(widths(0x3c, 8, 64), [4, 4]);
+    assert_eq!(widths(0x21, 64, 64), [1, 2, 4, 8, 16, 32, 1]);
+    assert_eq!(widths(0x30, 208, 64), [16, 64, 64, 64]);
+    assert_eq!(widths(0x30, 80, 16), [16, 16, 16, 16, 16]);
+    assert_eq!(widths(0x38, 40, 8), [8, 8, 8, 8, 8]);
+    assert_eq!(widths(0x44, 7, 64), [4, 2, 1]);
+    assert_eq!(widths(0x46, 7, 64), [2, 4, 1]);
+}
+
+#[test]
+fn names_are_unique_and_found() {
+    let names: BTreeSet<_> = kernels().iter().map(Kernel::name).collect();
+    assert_eq!(names.len(), kernels().len());
+    for name in names {
+        assert_eq!(kernel(name).map(Kernel::name), Some(name));
+    }
+    assert!(kernel("memcpy").is_none());
+    assert!(kernels()[0].name() == "portable" && kernels()[0].supported());
+}
+
+/// What a kernel was never run on, it must not be chosen for.
+#[test]
+fn only_ls64_must_be_named() {
+    for kernel in kernels() {
+        assert_eq!(kernel.named_only(), kernel.name() == "ls64");
+    }
+}

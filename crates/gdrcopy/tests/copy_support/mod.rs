@@ -1,0 +1,59 @@
+//! Memory whose neighbours are not there: an access outside ends the test with a signal.
+
+use std::ptr;
+
+/// Readable and writable pages between two that are neither.
+pub struct Guarded {
+    base: *mut u8,
+    page: usize,
+    pub len: usize,
+}
+
+impl Guarded {
+    pub fn new(pages: usize) -> Guarded {
+        // SAFETY: asks for a constant.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping, at an address the kernel chooses.
+        let base = unsafe { libc::mmap(ptr::null_mut(), (pages + 2) * page, libc::PROT_NONE, flags, -1, 0) };
+        assert_ne!(base, libc::MAP_FAILED);
+        let base = base.cast::<u8>();
+        // SAFETY: within the mapping just made.
+        let opened = unsafe { libc::mprotect(base.add(page).cast(), pages * page, libc::PROT_READ | libc::PROT_WRITE) };
+        assert_eq!(opened, 0);
+        Guarded {
+            base,
+            page,
+            len: pages * page,
+        }
+    }
+
+    pub fn start(&self) -> *mut u8 {
+        // SAFETY: the second page of the mapping.
+        unsafe { self.base.add(self.page) }
+    }
+
+    /// A place for `len` bytes, `gap` from the first or from the last byte.
+    pub fn place(&self, len: usize, gap: usize, at_end: bool) -> usize {
+        if at_end { self.len - len - gap } else { gap }
+    }
+
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the open pages, borrowed with `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.start(), self.len) }
+    }
+
+    /// Bytes no two of which are alike nearby, and which differ between two seeds.
+    pub fn fill(&mut self, seed: u8) {
+        for (index, byte) in self.bytes().iter_mut().enumerate() {
+            *byte = (index as u8).wrapping_mul(7) ^ (index >> 8) as u8 ^ seed;
+        }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `new`, which nobody uses any more.
+        unsafe { libc::munmap(self.base.cast(), self.len + 2 * self.page) };
+    }
+}

@@ -1,0 +1,131 @@
+//! Addresses that must not be mistaken for one another: a GPU's virtual address and a PCI function.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// An address in a GPU's virtual address space. Never dereferenced by the CPU, even where CUDA's unified addressing makes the
+/// number valid there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DevicePtr(u64);
+
+impl DevicePtr {
+    /// The address of this number.
+    #[must_use]
+    pub const fn new(address: u64) -> Self {
+        Self(address)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The address `bytes` further on, wrapping at the end of the address space (which no allocation reaches).
+    #[must_use]
+    pub const fn offset(self, bytes: u64) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+}
+
+impl fmt::Display for DevicePtr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Debug for DevicePtr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Where a PCI function sits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PciAddress {
+    /// The domain (segment).
+    pub domain: u32,
+    /// The bus.
+    pub bus: u8,
+    /// The device, 0 to 31.
+    pub device: u8,
+    /// The function, 0 to 7.
+    pub function: u8,
+}
+
+impl fmt::Display for PciAddress {
+    /// As sysfs names it: `0000:3b:00.0`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            domain,
+            bus,
+            device,
+            function,
+        } = self;
+        write!(f, "{domain:04x}:{bus:02x}:{device:02x}.{function}")
+    }
+}
+
+/// The text is no PCI address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a PCI address such as 0000:3b:00.0")]
+pub struct NotAPciAddress(String);
+
+impl FromStr for PciAddress {
+    type Err = NotAPciAddress;
+
+    /// `domain:bus:device.function` in hexadecimal of either case, as CUDA and sysfs write it.
+    fn from_str(text: &str) -> Result<Self, NotAPciAddress> {
+        parse(text).ok_or_else(|| NotAPciAddress(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<PciAddress> {
+    let (front, function) = text.split_once('.')?;
+    let mut parts = front.split(':');
+    let address = PciAddress {
+        domain: u32::from_str_radix(parts.next()?, 16).ok()?,
+        bus: u8::from_str_radix(parts.next()?, 16).ok()?,
+        device: u8::from_str_radix(parts.next()?, 16)
+            .ok()
+            .filter(|&device| device < 32)?,
+        function: u8::from_str_radix(function, 16).ok().filter(|&function| function < 8)?,
+    };
+    parts.next().is_none().then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pci_address_is_read_as_cuda_writes_it_and_written_as_sysfs_does() {
+        let address: PciAddress = "0000:3B:00.0".parse().unwrap();
+        assert_eq!(address.to_string(), "0000:3b:00.0");
+        let long: PciAddress = "10000:00:1f.7".parse().unwrap();
+        assert_eq!((long.domain, long.bus, long.device, long.function), (0x10000, 0, 31, 7));
+    }
+
+    #[test]
+    fn what_is_no_pci_address_is_refused() {
+        for text in [
+            "",
+            "0000:3b:00",
+            "0000:3b:20.0",
+            "0000:3b:00.8",
+            "0:0:0:0.0",
+            "3b:00.0",
+            "zz:00:00.0",
+        ] {
+            assert!(text.parse::<PciAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_device_pointer_shows_itself_in_hexadecimal() {
+        assert_eq!(
+            DevicePtr::new(0x7f00_0000_0200).offset(0x200).to_string(),
+            "0x7f0000000400"
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! A GPU in use.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::backend::{Backend, Registration};
+use crate::cuda::CudaGpu;
+use crate::host::PinnedOptions;
+use crate::sim::SimGpu;
+use crate::{Allocation, Attribute, Device, DeviceMemory, Error, Event, HostMemory, Stream};
+
+/// One GPU and its primary context, or a simulated one. Clones are the same GPU; what is made from it keeps it open.
+///
+/// ```
+/// use gpu::{Allocation, Gpu};
+///
+/// let gpu = Gpu::sim();
+/// let memory = gpu.allocate(Allocation::Malloc, 4096)?;
+/// let stream = gpu.stream()?;
+/// stream.write(&memory, 16, b"hello")?;
+/// let mut seen = [0; 5];
+/// stream.read(&memory, 16, &mut seen)?;
+/// assert_eq!(&seen, b"hello");
+/// # Ok::<(), gpu::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Gpu(Arc<dyn Backend>);
+
+impl Gpu {
+    /// A real GPU, by CUDA's number of it in this process. Its primary context, which the CUDA runtime uses too, is retained
+    /// (made if nobody has it yet: some 100 ms and some 500 MB of GPU memory) and released when the last user of this is
+    /// dropped. A thread's current context is left as it was by every call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Library`], [`Error::Initialise`], [`Error::Device`], [`Error::Context`].
+    pub fn open(ordinal: u32) -> Result<Self, Error> {
+        Ok(Self(Arc::new(CudaGpu::open(ordinal)?)))
+    }
+
+    /// A simulated GPU; see [`sim`](crate::sim). Each call makes another.
+    #[must_use]
+    pub fn sim() -> Self {
+        Self(Arc::new(SimGpu::new()))
+    }
+
+    /// Whether it is a simulated one.
+    #[must_use]
+    pub fn is_sim(&self) -> bool {
+        self.device().simulated
+    }
+
+    /// Whether both are the same open GPU.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.0.device()
+    }
+
+    /// 1000 × major + 10 × minor of the newest CUDA its driver serves.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Initialise`].
+    pub fn driver_version(&self) -> Result<i32, Error> {
+        self.0.driver_version()
+    }
+
+    /// An attribute; `None` if the driver is older than it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Attribute`].
+    pub fn attribute(&self, attribute: Attribute) -> Result<Option<i32>, Error> {
+        self.device().attribute(attribute)
+    }
+
+    /// Bytes of its memory: free, and in all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Context`].
+    pub fn memory_info(&self) -> Result<(u64, u64), Error> {
+        self.0.memory_info()
+    }
+
+    /// Device memory of `bytes` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Allocate`]; [`Error::Empty`] for no bytes.
+    pub fn allocate(&self, kind: Allocation, bytes: usize) -> Result<DeviceMemory, Error> {
+        nonempty(bytes)?;
+        let block = self.0.allocate(kind, bytes)?;
+        Ok(DeviceMemory::new(self.clone(), block))
+    }
+
+    /// Pinned host memory of `bytes` bytes, zeroed, mapped into the GPU's address space.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pin`]; [`Error::Empty`] for no bytes.
+    pub fn pinned(&self, bytes: usize) -> Result<HostMemory, Error> {
+        self.pinned_with(bytes, PinnedOptions::default())
+    }
+
+    /// [`Self::pinned`] with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::pinned`].
+    pub fn pinned_with(&self, bytes: usize, options: PinnedOptions) -> Result<HostMemory, Error> {
+        nonempty(bytes)?;
+        HostMemory::pinned(self.clone(), bytes, options)
+    }
+
+    /// Ordinary zeroed pages of our own, registered with the GPU.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pages`], [`Error::Register`]; [`Error::Empty`] for no bytes.
+    pub fn registered(&self, bytes: usize) -> Result<HostMemory, Error> {
+        nonempty(bytes)?;
+        HostMemory::registered(self.clone(), bytes)
+    }
+
+    /// Somebody else's host memory, or another device's registers, registered with the GPU until dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Register`]; [`Error::Empty`] for no bytes.
+    ///
+    /// # Safety
+    ///
+    /// `start` is valid for reads and writes of `bytes` bytes until the result, its clones and the streams that used it are
+    /// gone; meanwhile nobody holds a reference into it or accesses it but atomically.
+    pub unsafe fn register(&self, start: NonNull<u8>, bytes: usize, how: Registration) -> Result<HostMemory, Error> {
+        nonempty(bytes)?;
+        // SAFETY: the caller's promise.
+        unsafe { HostMemory::foreign(self.clone(), start, bytes, how) }
+    }
+
+    /// A stream, ordered by nothing but itself (not by the legacy default stream either).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stream`].
+    pub fn stream(&self) -> Result<Stream, Error> {
+        Stream::new(self.clone())
+    }
+
+    /// An event, with time stamps.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Event`].
+    pub fn event(&self) -> Result<Event, Error> {
+        Event::new(self.clone())
+    }
+
+    /// Loads the kernels, which otherwise happens at the first launch and may wait for running work.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Kernel`].
+    pub fn load_kernels(&self) -> Result<(), Error> {
+        self.0.load_kernels()
+    }
+
+    /// Makes writes of third parties that arrived over PCIe visible to this GPU, or to all GPUs (`cuFlushGPUDirectRDMAWrites`).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Synchronize`]; [`Kind::Unsupported`](crate::Kind::Unsupported) where the device attribute says so.
+    pub fn flush_remote_writes(&self, to_all_devices: bool) -> Result<(), Error> {
+        self.0.flush_remote_writes(to_all_devices)
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.0
+    }
+}
+
+fn nonempty(bytes: usize) -> Result<(), Error> {
+    if bytes == 0 { Err(Error::Empty) } else { Ok(()) }
+}

@@ -1,0 +1,242 @@
+//! Host memory that a GPU reaches too.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::backend::{HostBlock, Registration};
+use crate::memory::{aligned, check_range};
+use crate::{DevicePtr, Error, Gpu, bytes};
+
+/// Pinned or registered host memory. Clones are the same memory.
+///
+/// A GPU may write it at any time, so it is read and written by methods that touch each word once; a slice of it is given only
+/// to the only holder, [`Self::as_mut_slice`].
+#[derive(Debug, Clone)]
+pub struct HostMemory(Arc<Owned>);
+
+/// How pinned host memory is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PinnedOptions {
+    /// Write-combined: faster for the GPU to read on some machines, very slow for the CPU to read.
+    pub write_combined: bool,
+}
+
+#[derive(Debug)]
+struct Owned {
+    gpu: Gpu,
+    block: HostBlock,
+    origin: Origin,
+}
+
+#[derive(Debug)]
+enum Origin {
+    /// The driver allocated it.
+    Pinned,
+    /// We mapped it and had it registered.
+    Registered,
+    /// Somebody else's, registered by us.
+    Foreign,
+}
+
+// SAFETY: the block is memory of the process, reached through atomic accesses only (or through an exclusive reference of its
+// only holder); which thread does it makes no difference.
+unsafe impl Send for Owned {}
+// SAFETY: as above.
+unsafe impl Sync for Owned {}
+
+impl HostMemory {
+    pub(crate) fn pinned(gpu: Gpu, bytes: usize, options: PinnedOptions) -> Result<Self, Error> {
+        let block = gpu.backend().allocate_host(bytes, options.write_combined)?;
+        Ok(Self::new(gpu, block, Origin::Pinned))
+    }
+
+    pub(crate) fn registered(gpu: Gpu, bytes: usize) -> Result<Self, Error> {
+        let failed = |source: rustix::io::Errno| Error::Pages {
+            bytes,
+            source: source.into(),
+        };
+        let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping where the kernel likes replaces nothing.
+        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
+        let start =
+            NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or_else(|| failed(rustix::io::Errno::NOMEM))?;
+        // SAFETY: the mapping is ours, and is unmapped by our drop alone, after it was unregistered.
+        match unsafe { gpu.backend().register(start, bytes, Registration::Memory) } {
+            Ok(device) => {
+                let block = HostBlock { start, device, bytes };
+                Ok(Self::new(gpu, block, Origin::Registered))
+            }
+            Err(error) => {
+                unmap(start, bytes);
+                Err(error)
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Gpu::register`].
+    pub(crate) unsafe fn foreign(gpu: Gpu, start: NonNull<u8>, bytes: usize, how: Registration) -> Result<Self, Error> {
+        // SAFETY: the caller's promise.
+        let device = unsafe { gpu.backend().register(start, bytes, how) }?;
+        let block = HostBlock { start, device, bytes };
+        Ok(Self::new(gpu, block, Origin::Foreign))
+    }
+
+    fn new(gpu: Gpu, block: HostBlock, origin: Origin) -> Self {
+        Self(Arc::new(Owned { gpu, block, origin }))
+    }
+
+    /// Where the GPU finds it.
+    #[must_use]
+    pub fn device_address(&self) -> DevicePtr {
+        self.0.block.device
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.block.bytes
+    }
+
+    /// Never: nothing cannot be allocated.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The GPU it was pinned for or registered with.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        &self.0.gpu
+    }
+
+    /// Where the CPU finds it. Others may write it at any time.
+    #[must_use]
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.0.block.start
+    }
+
+    /// All of it, for its only holder.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InUse`] while there are clones, or a stream has not been synchronised since it used it; always of somebody
+    /// else's memory.
+    pub fn as_mut_slice(&mut self) -> Result<&mut [u8], Error> {
+        let owned = Arc::get_mut(&mut self.0).ok_or(Error::InUse)?;
+        if matches!(owned.origin, Origin::Foreign) {
+            return Err(Error::InUse);
+        }
+        // SAFETY: the block is initialised memory (the kernel zeroes what drivers and mmap give) of this many bytes; nobody
+        // else can name it: there is no clone, and streams that used it hold one until they are done.
+        Ok(unsafe { std::slice::from_raw_parts_mut(owned.block.start.as_ptr(), owned.block.bytes) })
+    }
+
+    /// Copies out of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), Error> {
+        let from = self.at(offset, to.len())?;
+        // SAFETY: `at` checked the range; `to` is exclusively ours, so it is no part of this memory.
+        unsafe { bytes::copy(to.as_mut_ptr(), from, to.len()) };
+        Ok(())
+    }
+
+    /// Copies into it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`].
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
+        let to = self.at(offset, from.len())?;
+        // SAFETY: `at` checked the range; `from` is borrowed shared, and this memory is lent to nobody as a slice.
+        unsafe { bytes::copy(to, from.as_ptr(), from.len()) };
+        Ok(())
+    }
+
+    /// Reads a 32-bit word (acquire: what the writer wrote before it is seen after it).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`].
+    pub fn load_u32(&self, offset: usize) -> Result<u32, Error> {
+        Ok(self.word32(offset)?.load(Ordering::Acquire))
+    }
+
+    /// Writes a 32-bit word (release: what was written before it is seen by who sees it).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`].
+    pub fn store_u32(&self, offset: usize, value: u32) -> Result<(), Error> {
+        self.word32(offset)?.store(value, Ordering::Release);
+        Ok(())
+    }
+
+    /// Reads a 64-bit word (acquire).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`].
+    pub fn load_u64(&self, offset: usize) -> Result<u64, Error> {
+        Ok(self.word64(offset)?.load(Ordering::Acquire))
+    }
+
+    /// Writes a 64-bit word (release).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`].
+    pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), Error> {
+        self.word64(offset)?.store(value, Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) fn key(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    pub(crate) fn at(&self, offset: usize, bytes: usize) -> Result<*mut u8, Error> {
+        check_range(offset, bytes, self.len())?;
+        // SAFETY: the offset is inside the block.
+        Ok(unsafe { self.0.block.start.as_ptr().add(offset) })
+    }
+
+    fn word32(&self, offset: usize) -> Result<&AtomicU32, Error> {
+        let word = self.at(offset, 4)?;
+        aligned(word.addr() as u64, 4)?;
+        // SAFETY: in range, aligned, valid for as long as `self` is; all accesses to it are atomic.
+        Ok(unsafe { AtomicU32::from_ptr(word.cast()) })
+    }
+
+    fn word64(&self, offset: usize) -> Result<&AtomicU64, Error> {
+        let word = self.at(offset, 8)?;
+        aligned(word.addr() as u64, 8)?;
+        // SAFETY: as `word32`.
+        Ok(unsafe { AtomicU64::from_ptr(word.cast()) })
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        match self.origin {
+            Origin::Pinned => self.gpu.backend().free_host(self.block),
+            Origin::Registered => {
+                self.gpu.backend().unregister(self.block.start);
+                unmap(self.block.start, self.block.bytes);
+            }
+            Origin::Foreign => self.gpu.backend().unregister(self.block.start),
+        }
+    }
+}
+
+fn unmap(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: our own mapping, which nobody holds any more. It can only fail for arguments that mmap did not give.
+    let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
+}

@@ -1,0 +1,258 @@
+//! Stream memory operations: words a stream writes, and words it waits for.
+
+use crate::memory::{Held, Memory};
+use crate::{DevicePtr, Error};
+
+/// The condition a stream waits for, on the word it sees and the value it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compare {
+    /// `seen - value >= 0` as a signed number of the word's width: cyclic, so that counters may wrap.
+    Geq,
+    /// `seen == value`.
+    Eq,
+    /// `seen & value != 0`.
+    And,
+    /// `!(seen | value) != 0`: some bit is in neither.
+    Nor,
+}
+
+impl Compare {
+    /// Whether a 32-bit word satisfies it.
+    #[must_use]
+    pub const fn holds32(self, seen: u32, value: u32) -> bool {
+        match self {
+            Self::Geq => seen.wrapping_sub(value) as i32 >= 0,
+            Self::Eq => seen == value,
+            Self::And => seen & value != 0,
+            Self::Nor => !(seen | value) != 0,
+        }
+    }
+
+    /// Whether a 64-bit word satisfies it.
+    #[must_use]
+    pub const fn holds64(self, seen: u64, value: u64) -> bool {
+        match self {
+            Self::Geq => seen.wrapping_sub(value) as i64 >= 0,
+            Self::Eq => seen == value,
+            Self::And => seen & value != 0,
+            Self::Nor => !(seen | value) != 0,
+        }
+    }
+}
+
+/// One operation of a batch. It holds the memory it names, and so does the stream it is given to.
+///
+/// A word is at a multiple of its size. Waiting on managed memory is refused by CUDA.
+#[derive(Debug, Clone)]
+pub struct MemoryOperation {
+    pub(crate) step: Step,
+    pub(crate) held: Option<Held>,
+}
+
+/// An operation without what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Write32 {
+        address: DevicePtr,
+        value: u32,
+    },
+    Write64 {
+        address: DevicePtr,
+        value: u64,
+    },
+    Wait32 {
+        address: DevicePtr,
+        value: u32,
+        compare: Compare,
+        flush: bool,
+    },
+    Wait64 {
+        address: DevicePtr,
+        value: u64,
+        compare: Compare,
+        flush: bool,
+    },
+    Barrier,
+    FlushRemoteWrites,
+}
+
+impl MemoryOperation {
+    /// Writes a 32-bit word, after everything the stream wrote before has become visible to the whole system.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`].
+    pub fn write32(memory: &impl Memory, offset: usize, value: u32) -> Result<Self, Error> {
+        let address = memory.word(offset, 4)?;
+        Ok(Self::on(memory, Step::Write32 { address, value }))
+    }
+
+    /// Writes a 64-bit word, likewise.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`].
+    pub fn write64(memory: &impl Memory, offset: usize, value: u64) -> Result<Self, Error> {
+        let address = memory.word(offset, 8)?;
+        Ok(Self::on(memory, Step::Write64 { address, value }))
+    }
+
+    /// Waits until a 32-bit word satisfies the condition.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`].
+    pub fn wait32(memory: &impl Memory, offset: usize, value: u32, compare: Compare) -> Result<Self, Error> {
+        let address = memory.word(offset, 4)?;
+        Ok(Self::on(memory, wait32(address, value, compare)))
+    }
+
+    /// Waits until a 64-bit word satisfies the condition.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`].
+    pub fn wait64(memory: &impl Memory, offset: usize, value: u64, compare: Compare) -> Result<Self, Error> {
+        let address = memory.word(offset, 8)?;
+        Ok(Self::on(memory, wait64(address, value, compare)))
+    }
+
+    /// Orders the stream's writes before it, for the whole system, before those after it.
+    #[must_use]
+    pub fn barrier() -> Self {
+        Self::bare(Step::Barrier)
+    }
+
+    /// Waits until writes of third parties that arrived over PCIe are visible to the GPU. Only where
+    /// [`CAN_FLUSH_REMOTE_WRITES`](crate::Attribute::CAN_FLUSH_REMOTE_WRITES) is 1.
+    #[must_use]
+    pub fn flush_remote_writes() -> Self {
+        Self::bare(Step::FlushRemoteWrites)
+    }
+
+    /// Follows a wait with a flush of remote writes; of another operation, nothing changes.
+    #[must_use]
+    pub fn flushed(mut self) -> Self {
+        if let Step::Wait32 { flush, .. } | Step::Wait64 { flush, .. } = &mut self.step {
+            *flush = true;
+        }
+        self
+    }
+
+    /// [`Self::write32`] at any address, such as a register of another device.
+    ///
+    /// # Safety
+    ///
+    /// Until the operation is done, the address is valid for the GPU to write, and nobody minds that it does.
+    #[must_use]
+    pub unsafe fn write32_at(address: DevicePtr, value: u32) -> Self {
+        Self::bare(Step::Write32 { address, value })
+    }
+
+    /// [`Self::write64`] at any address.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::write32_at`].
+    #[must_use]
+    pub unsafe fn write64_at(address: DevicePtr, value: u64) -> Self {
+        Self::bare(Step::Write64 { address, value })
+    }
+
+    /// [`Self::wait32`] at any address.
+    ///
+    /// # Safety
+    ///
+    /// Until the operation is done, the address is valid for the GPU to read, and reading has no effect of its own.
+    #[must_use]
+    pub unsafe fn wait32_at(address: DevicePtr, value: u32, compare: Compare) -> Self {
+        Self::bare(wait32(address, value, compare))
+    }
+
+    /// [`Self::wait64`] at any address.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::wait32_at`].
+    #[must_use]
+    pub unsafe fn wait64_at(address: DevicePtr, value: u64, compare: Compare) -> Self {
+        Self::bare(wait64(address, value, compare))
+    }
+
+    fn on(memory: &impl Memory, step: Step) -> Self {
+        Self {
+            step,
+            held: Some(memory.held()),
+        }
+    }
+
+    fn bare(step: Step) -> Self {
+        Self { step, held: None }
+    }
+}
+
+fn wait32(address: DevicePtr, value: u32, compare: Compare) -> Step {
+    Step::Wait32 {
+        address,
+        value,
+        compare,
+        flush: false,
+    }
+}
+
+fn wait64(address: DevicePtr, value: u64, compare: Compare) -> Step {
+    Step::Wait64 {
+        address,
+        value,
+        compare,
+        flush: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Compare::{And, Eq, Geq, Nor};
+
+    // Every expectation below is worked out by hand from cuda.h's formulas.
+
+    #[test]
+    fn geq_is_cyclic_in_the_width_of_the_word() {
+        for (seen, value, holds) in [
+            (5, 5, true),
+            (6, 5, true),
+            (4, 5, false),
+            // 0 - 0xffffffff = 1: the counter has wrapped and passed the value.
+            (0, 0xffff_ffff, true),
+            (0xffff_ffff, 0, false),
+            // Half-way round: 0x80000000 is the most negative difference, 0x7fffffff the most positive.
+            (0x8000_0000, 0, false),
+            (0x7fff_ffff, 0, true),
+            (0, 0x8000_0000, false),
+            (0, 0x8000_0001, true),
+        ] {
+            assert_eq!(Geq.holds32(seen, value), holds, "{seen:#x} {value:#x}");
+        }
+        assert!(Geq.holds64(0, u64::MAX));
+        assert!(!Geq.holds64(1 << 63, 0));
+        // What wraps in 32 bits does not in 64.
+        assert!(!Geq.holds64(0, 0xffff_ffff));
+    }
+
+    #[test]
+    fn eq_and_and_look_at_bits() {
+        assert!(Eq.holds32(7, 7) && !Eq.holds32(7, 8));
+        assert!(And.holds32(0b1010, 0b0010) && !And.holds32(0b1010, 0b0101));
+        assert!(!And.holds32(u32::MAX, 0));
+        assert!(Eq.holds64(1 << 40, 1 << 40) && And.holds64(1 << 40, 3 << 40) && !And.holds64(1 << 40, 1 << 41));
+    }
+
+    #[test]
+    fn nor_holds_while_some_bit_is_in_neither() {
+        // The owner bit of a completion entry: value 0xfeffffff leaves bit 24, so it holds while that is clear.
+        assert!(Nor.holds32(0xf000_0000, 0xfeff_ffff));
+        assert!(!Nor.holds32(0xf100_0000, 0xfeff_ffff));
+        assert!(Nor.holds32(0, 0));
+        assert!(!Nor.holds32(u32::MAX, 0) && !Nor.holds32(0, u32::MAX));
+        assert!(Nor.holds64(0xffff_ffff, 0) && !Nor.holds64(0xffff_ffff, 0xffff_ffff_0000_0000));
+    }
+}

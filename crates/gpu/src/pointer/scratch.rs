@@ -1,0 +1,194 @@
+//! Device memory of our own beside a foreign address: in its context, to learn on how the driver lays memory out.
+
+use gdr_sys::cuda as sys;
+
+use super::Reader;
+use crate::cuda::driver::{Answer, Driver, call};
+use crate::error::Failure;
+use crate::{Allocation, DevicePtr, Error};
+
+/// Device memory that is ours and is never freed before the process ends: to free device memory may wait for every running
+/// kernel, and a kernel may be waiting for the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scratch {
+    address: DevicePtr,
+    bytes: usize,
+}
+
+impl Scratch {
+    /// Where it starts.
+    #[must_use]
+    pub fn address(&self) -> DevicePtr {
+        self.address
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// How a [`Scratch`] is allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ScratchKind {
+    /// `cuMemAlloc`.
+    Malloc,
+    /// `cuMemCreate` and a mapping of its own; of the bytes, the least that holds them in the driver's granularity.
+    Create {
+        /// Whether a file descriptor of it can be had.
+        exportable: bool,
+    },
+}
+
+impl Reader {
+    /// Memory of our own on the GPU of this reader.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Allocate`].
+    pub fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, Error> {
+        let entered = self.place.enter(self.near)?;
+        let made = match kind {
+            ScratchKind::Malloc => plain(entered.driver, bytes).map(|address| (address, bytes)),
+            ScratchKind::Create { exportable } => entered
+                .driver
+                .current_device()
+                .and_then(|device| created(entered.driver, device, exportable, bytes)),
+        };
+        made.map(|(address, bytes)| Scratch {
+            address: DevicePtr::new(address),
+            bytes,
+        })
+        .map_err(|source| Error::Allocate {
+            kind: match kind {
+                ScratchKind::Malloc => Allocation::Malloc,
+                ScratchKind::Create { exportable } => Allocation::Create { exportable, rdma: true },
+            },
+            bytes,
+            source,
+        })
+    }
+
+    /// Writes from the start of scratch memory; done when it returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] for more bytes than it has; [`Error::Copy`].
+    pub fn write(&self, scratch: &Scratch, from: &[u8]) -> Result<(), Error> {
+        let bytes = from.len();
+        if bytes > scratch.bytes {
+            return Err(Error::Range {
+                offset: 0,
+                bytes,
+                size: scratch.bytes,
+            });
+        }
+        let entered = self.place.enter(self.near)?;
+        let driver = entered.driver;
+        let started = call!(
+            driver,
+            cuMemcpyHtoDAsync(scratch.address.get(), from.as_ptr().cast(), bytes, self.stream)
+        );
+        // Also after a refusal: `from` is the caller's again when this returns.
+        let finished = driver.synchronise_stream(self.stream);
+        started.and(finished).map_err(|source| Error::Copy {
+            address: scratch.address,
+            bytes,
+            source,
+        })
+    }
+
+    /// Fills each part from its address, all in one wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Copy`] of the first that fails.
+    pub fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), Error> {
+        let entered = self.place.enter(self.near)?;
+        let mut first = Ok(());
+        for (address, to) in &mut *parts {
+            let (address, bytes) = (*address, to.len());
+            // SAFETY: `to` is exclusively borrowed until this returns, and this returns after the stream is done with it.
+            let started = unsafe {
+                entered
+                    .driver
+                    .copy_to_host(to.as_mut_ptr(), address.get(), bytes, self.stream)
+            };
+            first = started.map_err(|source| Error::Copy { address, bytes, source });
+            if first.is_err() {
+                break;
+            }
+        }
+        // Also after a refusal: whatever began must have ended before the parts are given back.
+        let finished = entered.driver.synchronise_stream(self.stream);
+        first.and(finished.map_err(|source| Error::Copy {
+            address: self.near,
+            bytes: 0,
+            source,
+        }))
+    }
+}
+
+fn plain(driver: Driver, bytes: usize) -> Answer<u64> {
+    let mut address = 0;
+    call!(driver, cuMemAlloc(&mut address, bytes)).map(|()| address)
+}
+
+/// Address and bytes of a new allocation with a mapping.
+fn created(driver: Driver, device: sys::Device, exportable: bool, bytes: usize) -> Answer<(u64, usize)> {
+    let location = sys::MemLocation {
+        kind: sys::MEM_LOCATION_TYPE_DEVICE,
+        id: device.0,
+    };
+    let mut properties = sys::MemAllocationProp {
+        kind: sys::MEM_ALLOCATION_TYPE_PINNED,
+        requested_handle_types: if exportable {
+            sys::MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        } else {
+            sys::MEM_HANDLE_TYPE_NONE
+        },
+        location,
+        ..Default::default()
+    };
+    properties.alloc_flags.gpu_direct_rdma_capable = 1;
+    let mut granularity = 0;
+    call!(
+        driver,
+        cuMemGetAllocationGranularity(&mut granularity, &properties, sys::MEM_ALLOC_GRANULARITY_MINIMUM)
+    )?;
+    let bytes = bytes.next_multiple_of(granularity.max(1));
+    let mut handle = sys::GenericHandle(0);
+    let made = call!(driver, cuMemCreate(&mut handle, bytes, &properties, 0));
+    if made.is_err() {
+        // GPUs that third parties cannot reach have no such memory; ours need not be.
+        properties.alloc_flags.gpu_direct_rdma_capable = 0;
+        call!(driver, cuMemCreate(&mut handle, bytes, &properties, 0))?;
+    }
+    let shown = shown(driver, handle, location, bytes);
+    // The mapping keeps the allocation; without one it ends here.
+    let released = driver.release_allocation(handle);
+    let address = shown?;
+    released.map(|()| (address, bytes))
+}
+
+fn shown(driver: Driver, handle: sys::GenericHandle, location: sys::MemLocation, bytes: usize) -> Answer<u64> {
+    let mut address = 0;
+    call!(driver, cuMemAddressReserve(&mut address, bytes, 0, 0, 0))?;
+    let undo = |failure: Failure| {
+        // Nothing lies there: the range goes back, and a refusal would leave addresses unused, no more.
+        let _ = call!(driver, cuMemAddressFree(address, bytes));
+        failure
+    };
+    call!(driver, cuMemMap(address, bytes, 0, handle, 0)).map_err(undo)?;
+    let access = sys::MemAccessDesc {
+        location,
+        flags: sys::MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    call!(driver, cuMemSetAccess(address, bytes, &access, 1)).map_err(|failure| {
+        // Unmapped first, else the addresses cannot go back.
+        let _ = call!(driver, cuMemUnmap(address, bytes));
+        undo(failure)
+    })?;
+    Ok(address)
+}

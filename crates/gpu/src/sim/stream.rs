@@ -1,0 +1,94 @@
+//! What a simulated stream's thread does with each piece of work.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use super::event::State;
+use super::queue::{Item, Operation, Queue};
+use crate::bytes;
+
+impl Item {
+    /// Does it, or says why it never will be done.
+    pub(super) fn perform(self, queue: &Queue) -> Result<(), String> {
+        match self {
+            Self::Copy { to, from, bytes } => {
+                // SAFETY: both spans were found to be that long when the work was put in, and are kept.
+                unsafe { bytes::copy(to.start, from.start, bytes) };
+                fence(Ordering::SeqCst);
+                Ok(())
+            }
+            Self::FillBytes { to, value, bytes } => {
+                // SAFETY: as above.
+                unsafe { bytes::fill(to.start, value, bytes) };
+                Ok(())
+            }
+            Self::FillWords { to, value, words } => {
+                for position in 0..words {
+                    // SAFETY: as above; the address was found to be a multiple of 4.
+                    unsafe { AtomicU32::from_ptr(to.start.add(position * 4).cast()) }.store(value, Ordering::Relaxed);
+                }
+                Ok(())
+            }
+            Self::Signal(record) => {
+                fence(Ordering::SeqCst);
+                record.done();
+                Ok(())
+            }
+            Self::Await(record) => {
+                let mut end = State::Pending;
+                queue.wait_until(
+                    || "an event of another stream".to_owned(),
+                    || {
+                        end = record.state();
+                        !matches!(end, State::Pending)
+                    },
+                )?;
+                match end {
+                    State::Abandoned(why) => Err(format!("it waits for an event that will not happen: {why}")),
+                    State::Pending | State::Done(_) => Ok(()),
+                }
+            }
+            Self::Operations(operations) => operations.iter().try_for_each(|operation| operation.perform(queue)),
+            Self::Launch(kernel) => kernel.run(queue),
+        }
+    }
+}
+
+impl Operation {
+    fn perform(&self, queue: &Queue) -> Result<(), String> {
+        match self {
+            Self::Write32 { to, value } => {
+                // What was written before is seen before: the default write has a fence in front.
+                // SAFETY: the span is 4 bytes at a multiple of 4, and is kept.
+                unsafe { AtomicU32::from_ptr(to.start.cast()) }.store(*value, Ordering::SeqCst);
+                Ok(())
+            }
+            Self::Write64 { to, value } => {
+                // SAFETY: as above, of 8.
+                unsafe { AtomicU64::from_ptr(to.start.cast()) }.store(*value, Ordering::SeqCst);
+                Ok(())
+            }
+            Self::Wait32 { on, value, compare } => {
+                // SAFETY: the span is 4 bytes at a multiple of 4, and is kept.
+                let word = unsafe { AtomicU32::from_ptr(on.start.cast()) };
+                let what = || {
+                    let seen = word.load(Ordering::SeqCst);
+                    format!("a 32-bit word to be {compare:?} {value:#x}; it is {seen:#x}")
+                };
+                queue.wait_until(what, || compare.holds32(word.load(Ordering::SeqCst), *value))
+            }
+            Self::Wait64 { on, value, compare } => {
+                // SAFETY: as above, of 8.
+                let word = unsafe { AtomicU64::from_ptr(on.start.cast()) };
+                let what = || {
+                    let seen = word.load(Ordering::SeqCst);
+                    format!("a 64-bit word to be {compare:?} {value:#x}; it is {seen:#x}")
+                };
+                queue.wait_until(what, || compare.holds64(word.load(Ordering::SeqCst), *value))
+            }
+            Self::Fence => {
+                fence(Ordering::SeqCst);
+                Ok(())
+            }
+        }
+    }
+}
