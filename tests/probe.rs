@@ -34,12 +34,15 @@ fn a_simulated_run_keeps_the_contract_and_says_that_it_is_one() {
     let report = json(&run);
     assert_eq!(report["schema"], "gdr.probe/1");
     assert_eq!(report["probe"], "copy");
-    assert_eq!((&report["simulated"], &report["complete"]), (&true.into(), &true.into()));
+    assert_eq!(
+        (&report["simulated"], &report["complete"]),
+        (&true.into(), &true.into())
+    );
     assert!(report["host"].is_object());
     for result in results(&report) {
         for key in [
-            "name", "subject", "backend", "bytes", "verified", "unit", "median", "p5", "p95", "max", "samples", "expected",
-            "verdict",
+            "name", "subject", "backend", "bytes", "verified", "unit", "median", "p5", "p95", "max", "samples",
+            "expected", "verdict",
         ] {
             assert!(result.get(key).is_some(), "{key}: {result}");
         }
@@ -54,7 +57,10 @@ fn a_simulated_run_keeps_the_contract_and_says_that_it_is_one() {
 fn every_part_of_the_probe_leaves_its_results() {
     let report = json(&sim(&["--format", "json"]));
     let of = |name: &str| -> Vec<&Value> {
-        let found: Vec<&Value> = results(&report).iter().filter(|result| result["name"] == name).collect();
+        let found: Vec<&Value> = results(&report)
+            .iter()
+            .filter(|result| result["name"] == name)
+            .collect();
         assert!(!found.is_empty(), "{name}");
         found
     };
@@ -66,7 +72,10 @@ fn every_part_of_the_probe_leaves_its_results() {
         }
     }
     // cuMemAlloc of 512 B, 4 KiB, 64 KiB and a large one.
-    let sizes: Vec<u64> = of("validate.malloc.copies").iter().filter_map(|r| r["bytes"].as_u64()).collect();
+    let sizes: Vec<u64> = of("validate.malloc.copies")
+        .iter()
+        .filter_map(|r| r["bytes"].as_u64())
+        .collect();
     assert!(sizes.starts_with(&[512, 4096, 65536]), "{sizes:?}");
     // The bytes there and back.
     assert_eq!(of("validate.malloc.copies")[1]["verified"], 8192);
@@ -78,7 +87,10 @@ fn every_part_of_the_probe_leaves_its_results() {
             assert_eq!(sizes, [1, 100, 4096, 65536]);
             for result in latency {
                 let figure = |key: &str| result[key].as_f64().expect("a figure");
-                assert!(figure("p5") <= figure("median") && figure("median") <= figure("p95"), "{result}");
+                assert!(
+                    figure("p5") <= figure("median") && figure("median") <= figure("p95"),
+                    "{result}"
+                );
                 assert!(figure("p95") <= figure("max") && figure("p5") > 0.0, "{result}");
                 assert_eq!((&result["unit"], &result["verified"]), (&"us".into(), &result["bytes"]));
                 assert!(result["samples"].as_u64() >= Some(3), "{result}");
@@ -118,18 +130,33 @@ fn a_kernel_can_be_forced_and_a_size_chosen() {
 #[test]
 fn a_reader_who_has_seen_enough_changes_nothing() {
     let mut command = Gdr::new().args(SIM).args(["--format", "json"]).command();
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
     drop(child.stdout.take());
     let mut said = String::new();
-    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    child
+        .stderr
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut said)
+        .expect("text");
     let status = child.wait().expect("a status");
     assert_eq!((status.code(), said.as_str()), (Some(0), ""));
 }
 
 #[test]
 fn an_interruption_prints_what_was_measured_and_ends_with_3() {
-    let mut command = Gdr::new().args(["probe", "copy", "--sim", "--full", "--format", "json"]).command();
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut command = Gdr::new()
+        .args(["probe", "copy", "--sim", "--full", "--format", "json"])
+        .command();
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
     std::thread::sleep(Duration::from_millis(2500));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
@@ -140,7 +167,11 @@ fn an_interruption_prints_what_was_measured_and_ends_with_3() {
     let report: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(status.code(), Some(3));
     assert_eq!(report["complete"], false);
-    assert!(report["notes"].to_string().contains("Interrupted"), "{}", report["notes"]);
+    assert!(
+        report["notes"].to_string().contains("Interrupted"),
+        "{}",
+        report["notes"]
+    );
     assert!(!results(&report).is_empty());
 }
 
@@ -178,22 +209,48 @@ const COPY: [&str; 6] = ["--library-timeout", "1", "probe", "copy", "--format", 
 #[test]
 fn a_driver_that_hangs_is_given_up_with_what_was_waited_for() {
     let directory = tempfile::tempdir().expect("a directory");
-    fake_cuda(directory.path(), "loop { std::thread::sleep(std::time::Duration::from_secs(1)) }");
+    fake_cuda(
+        directory.path(),
+        "loop { std::thread::sleep(std::time::Duration::from_secs(1)) }",
+    );
     let begun = Instant::now();
     let run = with_cuda(directory.path(), &COPY);
     assert!(begun.elapsed() < Duration::from_secs(30));
     let report = json(&run);
     assert_eq!((run.code, &report["complete"]), (3, &false.into()));
     let notes = report["notes"].to_string();
-    for word in ["gave up after waiting 1 s for libcuda.so.1 to start (cuInit)", "--library-timeout", "dmesg"] {
+    for word in [
+        "gave up after waiting 1 s for libcuda.so.1 to start (cuInit)",
+        "--library-timeout",
+        "dmesg",
+    ] {
         assert!(notes.contains(word), "{word}: {notes}");
     }
-    let doctor = ["--library-timeout", "1", "doctor", "--live", "--profile", "gdrcopy", "--format", "json"];
+    let doctor = [
+        "--library-timeout",
+        "1",
+        "doctor",
+        "--live",
+        "--profile",
+        "gdrcopy",
+        "--format",
+        "json",
+    ];
     let report = json(&with_cuda(directory.path(), &doctor));
     let findings = report["findings"].as_array().expect("findings");
-    let found = findings.iter().find(|finding| finding["id"] == "mapping.backend").expect("the check");
-    assert_eq!((&found["outcome"], &found["severity"]), (&"unknown".into(), &"error".into()), "{found}");
-    assert!(found["message"].to_string().contains("timed out") || found["message"].to_string().contains("in time"), "{found}");
+    let found = findings
+        .iter()
+        .find(|finding| finding["id"] == "mapping.backend")
+        .expect("the check");
+    assert_eq!(
+        (&found["outcome"], &found["severity"]),
+        (&"unknown".into(), &"error".into()),
+        "{found}"
+    );
+    assert!(
+        found["message"].to_string().contains("timed out") || found["message"].to_string().contains("in time"),
+        "{found}"
+    );
 }
 
 #[test]
@@ -209,7 +266,10 @@ fn a_driver_that_crashes_or_refuses_is_a_failure_with_its_words() {
         let report = json(&run);
         assert_eq!(run.code, 1, "{body}: {report}");
         let failed = &results(&report)[0];
-        assert_eq!((&failed["verdict"], &failed["required"]), (&"impossible".into(), &true.into()));
+        assert_eq!(
+            (&failed["verdict"], &failed["required"]),
+            (&"impossible".into(), &true.into())
+        );
         for word in words {
             assert!(failed["reason"].to_string().contains(word), "{body}: {failed}");
         }
@@ -225,13 +285,20 @@ fn a_library_that_is_none_is_named() {
     let run = with_cuda(directory.path(), &COPY);
     assert_eq!(run.code, 1, "{}", run.stderr);
     let report = json(&run);
-    assert!(results(&report)[0]["reason"].to_string().contains("libcuda.so.1"), "{report}");
+    assert!(
+        results(&report)[0]["reason"].to_string().contains("libcuda.so.1"),
+        "{report}"
+    );
 }
 
 #[test]
 fn a_child_does_not_outlive_its_parent() {
     let mut command = Gdr::new().args(["probe", "copy", "--sim", "--full"]).command();
-    let mut parent = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut parent = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
     let children = || {
         let list = format!("/proc/{0}/task/{0}/children", parent.id());
         let text = std::fs::read_to_string(list).unwrap_or_default();

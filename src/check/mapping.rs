@@ -37,7 +37,9 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
             bytes,
         } => {
             let how = mapping.to_lowercase();
-            let message = format!("The CPU maps its memory through {backend} ({how}): {bytes} bytes went both ways and were right.");
+            let message = format!(
+                "The CPU maps its memory through {backend} ({how}): {bytes} bytes went both ways and were right."
+            );
             // Arm's Device memory, or UC on x86: each access goes by itself.
             match mapping.as_str() {
                 "Device" => Judgement::info(subject, format!("{message} Uncached, it is slow.")),
@@ -45,22 +47,29 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
             }
             .evidence(format!("mapped through {backend}"), mapping)
         }
-        MappingTrial::Wrong { backend, reason } => {
-            Judgement::broken(subject, format!("A mapping through {backend} shows wrong bytes: nothing must use it."))
-                .evidence(format!("mapped through {backend}"), reason)
-                .advice("report it with the output of gdr probe copy --format json; choose another backend with GDR_BACKEND")
-        }
+        MappingTrial::Wrong { backend, reason } => Judgement::broken(
+            subject,
+            format!("A mapping through {backend} shows wrong bytes: nothing must use it."),
+        )
+        .evidence(format!("mapped through {backend}"), reason)
+        .advice("report it with the output of gdr probe copy --format json; choose another backend with GDR_BACKEND"),
         MappingTrial::Refused { reason } => Judgement::broken(subject, "No backend maps its memory for the CPU.")
             .evidence("the trial", reason)
             .advice(ADVICE),
     };
-    let others = gpu.backends.iter().filter(|choice| choice.outcome != BackendOutcome::Chosen);
+    let others = gpu
+        .backends
+        .iter()
+        .filter(|choice| choice.outcome != BackendOutcome::Chosen);
     others.fold(judgement, |judgement, choice| {
         let outcome = match choice.outcome {
             BackendOutcome::Usable => "would do",
             BackendOutcome::Refused | BackendOutcome::Chosen => "refused",
         };
-        judgement.evidence(format!("backend {}", choice.backend), format!("{outcome}: {}", choice.why))
+        judgement.evidence(
+            format!("backend {}", choice.backend),
+            format!("{outcome}: {}", choice.why),
+        )
     })
 }
 
@@ -121,7 +130,11 @@ mod tests {
             found.message,
             "The CPU maps its memory through rm (write combining): 65536 bytes went both ways and were right."
         );
-        let evidence: Vec<String> = found.evidence.iter().map(|e| format!("{}: {}", e.source, e.value)).collect();
+        let evidence: Vec<String> = found
+            .evidence
+            .iter()
+            .map(|e| format!("{}: {}", e.source, e.value))
+            .collect();
         assert_eq!(
             evidence,
             [
@@ -155,7 +168,10 @@ mod tests {
             assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
             assert!(found.message.contains(words), "{}", found.message);
             assert!(found.fix.is_some() && !found.evidence.is_empty());
-            assert_eq!(findings("mapping.backend", &facts, &["gdrcopy"])[0].outcome, Outcome::Fail);
+            assert_eq!(
+                findings("mapping.backend", &facts, &["gdrcopy"])[0].outcome,
+                Outcome::Fail
+            );
         }
     }
 

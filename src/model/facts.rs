@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, Driver, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform,
-    Process, RdmaDevice,
+    Bdf, Driver, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, NodeFile, NumaNode, NvmlOutcome, PciDevice,
+    PeerMemory, Platform, Process, RdmaDevice,
 };
 
 /// The facts of one machine.

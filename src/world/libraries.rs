@@ -168,7 +168,7 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
         name if name == MAPPING.0 => |_| serde_json::to_vec(&mapping::try_each()),
         _ => return None,
     };
-    let answer = || {
+    let mut answer = || {
         // An orphan's answer is for nobody.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
         out.write_all(&read(want)?)?;

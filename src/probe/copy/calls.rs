@@ -16,13 +16,23 @@ pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble
     for bytes in session.task.depth.call_sizes() {
         let budget = session.task.depth.calls();
         teller.doing_for(format!("pin, map, unmap and unpin of {bytes} bytes"), budget.time)?;
-        match session.gpu.allocate(Allocation::Malloc, *bytes).map_err(Trouble::from).and_then(|memory| time(session, &memory)) {
+        match session
+            .gpu
+            .allocate(Allocation::Malloc, *bytes)
+            .map_err(Trouble::from)
+            .and_then(|memory| time(session, &memory))
+        {
             Ok(samples) => {
                 for (name, samples) in NAMES.into_iter().zip(&samples) {
                     teller.result(session.about.latency(name, Some(*bytes), 0, samples))?;
                 }
             }
-            Err(trouble) => teller.result(session.about.impossible("api.pin", Some(*bytes), false, reason(&trouble)))?,
+            Err(trouble) => teller.result(session.about.impossible(
+                "api.pin",
+                Some(*bytes),
+                false,
+                reason(&trouble),
+            ))?,
         }
     }
     Ok(())

@@ -53,9 +53,14 @@ fn list(sim: bool, teller: &mut Teller<'_>) -> io::Result<()> {
         numa: None,
     };
     let why = match gpu::devices() {
-        Ok(devices) if devices.is_empty() => "CUDA shows no GPU here: see CUDA_VISIBLE_DEVICES and gdr doctor".to_owned(),
+        Ok(devices) if devices.is_empty() => {
+            "CUDA shows no GPU here: see CUDA_VISIBLE_DEVICES and gdr doctor".to_owned()
+        }
         Ok(devices) => return teller.tell(&Event::Listed(devices.iter().map(listed).collect())),
-        Err(error) => format!("there is no GPU to probe: {}; gdr doctor tells more, --sim needs no GPU", reason(&error)),
+        Err(error) => format!(
+            "there is no GPU to probe: {}; gdr doctor tells more, --sim needs no GPU",
+            reason(&error)
+        ),
     };
     teller.result(machine.impossible("gpu", None, true, why))
 }
@@ -129,7 +134,9 @@ fn backends(task: &Task) -> Vec<BackendChoice> {
     choices
         .map(|found| BackendChoice {
             outcome: match (&task.backend, found.outcome) {
-                (Some(forced), Outcome::Chosen | Outcome::Usable) if forced != found.backend.name() => BackendOutcome::Usable,
+                (Some(forced), Outcome::Chosen | Outcome::Usable) if forced != found.backend.name() => {
+                    BackendOutcome::Usable
+                }
                 (Some(_), Outcome::Usable) | (_, Outcome::Chosen) => BackendOutcome::Chosen,
                 (_, Outcome::Usable) => BackendOutcome::Usable,
                 (_, Outcome::Refused) => BackendOutcome::Refused,

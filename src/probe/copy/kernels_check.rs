@@ -1,11 +1,11 @@
 //! Every copy kernel this CPU can run: all small sizes at all alignments, and some large and odd ones, both directions.
 
-use gdrcopy::copy::{Copier, kernels};
 use gdrcopy::Mapping;
+use gdrcopy::copy::{Copier, kernels};
 
+use super::Depth;
 use super::session::{Session, Trouble, device_differs, pattern, reason, wrong_at};
 use super::validate::Verified;
-use super::Depth;
 use crate::probe::bytes::compare;
 use crate::probe::events::Teller;
 
@@ -19,7 +19,10 @@ const UNTOUCHED: u8 = 0xa5;
 /// Sizes and device offsets in a slot.
 fn small(depth: Depth) -> Vec<(usize, usize)> {
     let (sizes, offsets): (Vec<usize>, Vec<usize>) = match depth {
-        Depth::Quick => ((1..=33).chain([63, 64, 65, 127, 128, 129, 192]).collect(), vec![0, 1, 2, 4, 8, 31, 63]),
+        Depth::Quick => (
+            (1..=33).chain([63, 64, 65, 127, 128, 129, 192]).collect(),
+            vec![0, 1, 2, 4, 8, 31, 63],
+        ),
         Depth::Default | Depth::Full => ((1..=192).collect(), (0..17).chain([31, 32, 33, 48, 63]).collect()),
     };
     sizes
@@ -37,10 +40,12 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
     for kernel in kernels().iter().filter(|kernel| kernel.supported()) {
         let name = format!("validate.kernel.{}", kernel.name());
         teller.doing(format!("copy kernel {}", kernel.name()))?;
-        let result = match Copier::with_kernels(kernel, kernel).map_err(Trouble::from).and_then(|copier| {
-            session.mapping.set_copier(copier)?;
-            check(session)
-        }) {
+        let result = match Copier::with_kernels(kernel, kernel)
+            .map_err(Trouble::from)
+            .and_then(|copier| {
+                session.mapping.set_copier(copier)?;
+                check(session)
+            }) {
             Ok(Verified::Right(verified)) => session.about.right(&name, None, verified),
             Ok(Verified::Wrong(reason)) => session.about.wrong(&name, None, reason),
             Err(Trouble::Io(error)) => return Err(error.into()),
@@ -54,15 +59,16 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
 
 fn check(session: &mut Session<'_>) -> Result<Verified, Trouble> {
     let mut verified = 0;
-    let room = session.memory.len() / SLOT;
+    let slots = session.memory.len() / SLOT;
     let all = small(session.task.depth);
-    for cases in all.chunks(room.clamp(1, 4096)) {
+    for cases in all.chunks(slots.clamp(1, 4096)) {
         match small_copies(session, cases)? {
             Verified::Right(bytes) => verified += bytes,
             wrong @ Verified::Wrong(_) => return Ok(wrong),
         }
     }
-    for (size, offset) in LARGE.into_iter().filter(|(size, offset)| size + offset <= session.memory.len()) {
+    let room = session.memory.len();
+    for (size, offset) in LARGE.into_iter().filter(|(size, offset)| size + offset <= room) {
         match large_copy(session, size, offset)? {
             Verified::Right(bytes) => verified += bytes,
             wrong @ Verified::Wrong(_) => return Ok(wrong),
@@ -99,7 +105,10 @@ fn small_copies(session: &mut Session<'_>, cases: &[(usize, usize)]) -> Result<V
         expected[host..host + size].copy_from_slice(&image[at..at + size]);
         if let Some(mismatch) = compare(&expected, &found) {
             let wrong = mismatch.to_string();
-            return Ok(Verified::Wrong(format!("{wrong} ({})", case(cases, slot * SLOT, "from"))));
+            return Ok(Verified::Wrong(format!(
+                "{wrong} ({})",
+                case(cases, slot * SLOT, "from")
+            )));
         }
     }
     Ok(Verified::Right(2 * image.len()))
@@ -121,7 +130,9 @@ fn large_copy(session: &mut Session<'_>, size: usize, offset: usize) -> Result<V
     let source = pattern(6 + size as u64, size);
     let wrong = |at: usize, mismatch, direction| {
         let wrong = wrong_at(memory, at, mismatch);
-        Ok(Verified::Wrong(format!("{wrong} (a copy of {size} bytes {direction} offset {at})")))
+        Ok(Verified::Wrong(format!(
+            "{wrong} (a copy of {size} bytes {direction} offset {at})"
+        )))
     };
     mapping.write(offset, &source)?;
     if let Some(mismatch) = device_differs(stream, memory, offset, &source)? {
@@ -133,7 +144,11 @@ fn large_copy(session: &mut Session<'_>, size: usize, offset: usize) -> Result<V
     Ok(Verified::Right(2 * size))
 }
 
-fn read_back(mapping: &Mapping, offset: usize, expected: &[u8]) -> Result<Option<crate::probe::bytes::Mismatch>, Trouble> {
+fn read_back(
+    mapping: &Mapping,
+    offset: usize,
+    expected: &[u8],
+) -> Result<Option<crate::probe::bytes::Mismatch>, Trouble> {
     let mut found: Vec<u8> = expected.iter().map(|byte| !byte).collect();
     mapping.read(offset, &mut found)?;
     Ok(compare(expected, &found))

@@ -79,7 +79,11 @@ impl<'a> Session<'a> {
         backends: Vec<BackendChoice>,
         teller: &mut Teller<'_>,
     ) -> Result<Self, Trouble> {
-        let sizes = if task.sizes.is_empty() { task.depth.sizes() } else { task.sizes.clone() };
+        let sizes = if task.sizes.is_empty() {
+            task.depth.sizes()
+        } else {
+            task.sizes.clone()
+        };
         let probed = ProbedGpu {
             subject: task.subject.clone(),
             bdf: task.bdf,
@@ -92,7 +96,7 @@ impl<'a> Session<'a> {
             link: task.link,
             backends,
         };
-        let mut map = || {
+        let map = || {
             let gdr = gdr?;
             teller.doing("a stream and a buffer")?;
             let stream = gpu.stream()?;

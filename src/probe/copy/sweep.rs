@@ -104,7 +104,12 @@ fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> 
     report(&session.about, "copy.read", bytes, &samples, wrong, None, teller)
 }
 
-fn engine_pinned(session: &Session<'_>, host: &HostMemory, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
+fn engine_pinned(
+    session: &Session<'_>,
+    host: &HostMemory,
+    source: &[u8],
+    teller: &mut Teller<'_>,
+) -> Result<(), Trouble> {
     let bytes = source.len();
     let budget = session.task.depth.point();
     let (stream, memory) = (&session.stream, &session.memory);
@@ -112,23 +117,39 @@ fn engine_pinned(session: &Session<'_>, host: &HostMemory, source: &[u8], teller
     teller.doing_for(format!("cuMemcpy of {bytes} bytes from pinned memory"), budget.time)?;
     host.write(0, source)?;
     let samples = time(budget, || {
-        stream.upload(host, 0, memory, 0, bytes)?;
+        stream.upload(memory, 0, host, 0, bytes)?;
         stream.synchronize()
     })?;
     let wrong = device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
-    report(&session.about_cuda, "cuda.pinned.write", bytes, &samples, wrong, promised, teller)?;
+    report(
+        &session.about_cuda,
+        "cuda.pinned.write",
+        bytes,
+        &samples,
+        wrong,
+        promised,
+        teller,
+    )?;
 
     teller.doing_for(format!("cuMemcpy of {bytes} bytes to pinned memory"), budget.time)?;
     let inverse: Vec<u8> = source.iter().map(|byte| !byte).collect();
     stream.write(memory, 0, &inverse)?;
     let samples = time(budget, || {
-        stream.download(memory, 0, host, 0, bytes)?;
+        stream.download(host, 0, memory, 0, bytes)?;
         stream.synchronize()
     })?;
     let mut found = source.to_vec();
     host.read(0, &mut found)?;
     let wrong = compare(&inverse, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
-    report(&session.about_cuda, "cuda.pinned.read", bytes, &samples, wrong, promised, teller)
+    report(
+        &session.about_cuda,
+        "cuda.pinned.read",
+        bytes,
+        &samples,
+        wrong,
+        promised,
+        teller,
+    )
 }
 
 fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
@@ -138,11 +159,27 @@ fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>
     teller.doing_for(format!("cuMemcpy of {bytes} bytes from pageable memory"), budget.time)?;
     let samples = time(budget, || stream.write(memory, 0, source))?;
     let wrong = device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
-    report(&session.about_cuda, "cuda.pageable.write", bytes, &samples, wrong, None, teller)?;
+    report(
+        &session.about_cuda,
+        "cuda.pageable.write",
+        bytes,
+        &samples,
+        wrong,
+        None,
+        teller,
+    )?;
 
     teller.doing_for(format!("cuMemcpy of {bytes} bytes to pageable memory"), budget.time)?;
     let mut found: Vec<u8> = source.iter().map(|byte| !byte).collect();
     let samples = time(budget, || stream.read(memory, 0, &mut found))?;
     let wrong = compare(source, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
-    report(&session.about_cuda, "cuda.pageable.read", bytes, &samples, wrong, None, teller)
+    report(
+        &session.about_cuda,
+        "cuda.pageable.read",
+        bytes,
+        &samples,
+        wrong,
+        None,
+        teller,
+    )
 }

@@ -63,7 +63,11 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
                     // A GPU that others have filled says nothing of the mapping.
                     let full = matches!(&trouble, Trouble::Gpu(error) if error.kind() == Kind::OutOfMemory);
                     let required = sort.required && !full;
-                    teller.result(session.about.impossible(&name, Some(*bytes), required, reason(&trouble)))?;
+                    teller.result(
+                        session
+                            .about
+                            .impossible(&name, Some(*bytes), required, reason(&trouble)),
+                    )?;
                 }
             }
         }
@@ -84,17 +88,39 @@ fn one(session: &Session<'_>, sort: &Sort, bytes: usize, teller: &mut Teller<'_>
         mapping: &mut mapping,
     };
     let about = &session.about;
-    for (name, run) in [
-        ("stores", Check::stores as fn(&mut Check<'_>) -> Outcome),
-        ("copies", Check::copies),
-        ("offsets", Check::offsets),
-        ("gpu-writes", Check::gpu_writes),
-    ] {
+    for part in [Part::Stores, Part::Copies, Part::Offsets, Part::GpuWrites] {
+        let name = part.name();
         teller.doing(step(&format!("check {name}")))?;
-        let found = run(&mut check)?;
+        let found = match part {
+            Part::Stores => check.stores(),
+            Part::Copies => check.copies(),
+            Part::Offsets => check.offsets(),
+            Part::GpuWrites => check.gpu_writes(),
+        }?;
         teller.result(found.result(about, &format!("validate.{}.{name}", sort.name), bytes))?;
     }
     Ok(())
+}
+
+/// A check of one allocation.
+#[derive(Clone, Copy)]
+enum Part {
+    Stores,
+    Copies,
+    Offsets,
+    GpuWrites,
+}
+
+impl Part {
+    /// The last word of the result's name.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stores => "stores",
+            Self::Copies => "copies",
+            Self::Offsets => "offsets",
+            Self::GpuWrites => "gpu-writes",
+        }
+    }
 }
 
 type Outcome = Result<Verified, Trouble>;
@@ -128,10 +154,12 @@ impl Check<'_> {
 
     /// What is in device memory, as the copy engine reads it.
     fn engine_sees(&self, offset: usize, expected: &[u8], path: &str) -> Outcome {
-        Ok(match device_differs(&self.session.stream, self.memory, offset, expected)? {
-            Some(mismatch) => self.wrong(offset, &mismatch, path),
-            None => Verified::Right(expected.len()),
-        })
+        Ok(
+            match device_differs(&self.session.stream, self.memory, offset, expected)? {
+                Some(mismatch) => self.wrong(offset, &mismatch, path),
+                None => Verified::Right(expected.len()),
+            },
+        )
     }
 
     /// Single stores of each width by the CPU → the copy engine; single loads back.
@@ -140,7 +168,10 @@ impl Check<'_> {
         let expected = pattern(1, length);
         let quarters = length / 4 / 8 * 8;
         let word = |at: usize, width: usize| -> u64 {
-            expected[at..at + width].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+            expected[at..at + width]
+                .iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte))
         };
         let mut at = 0;
         for (width, end) in [(1, quarters), (2, 2 * quarters), (4, 3 * quarters), (8, length / 8 * 8)] {
@@ -205,7 +236,11 @@ impl Check<'_> {
         let area = self.memory.len().min(AREA);
         let source = pattern(3, area);
         let mut verified = 0;
-        for offset in OFFSETS.into_iter().flat_map(|offset| [offset, 4 * offset]).filter(|offset| *offset < area) {
+        for offset in OFFSETS
+            .into_iter()
+            .flat_map(|offset| [offset, 4 * offset])
+            .filter(|offset| *offset < area)
+        {
             for (device, host) in [(offset, 0), (0, offset), (offset, offset)] {
                 let length = area - offset;
                 self.session.stream.fill(self.memory, 0, area, UNTOUCHED)?;

@@ -48,7 +48,9 @@ fn trial(ordinal: u32) -> Result<Tried, Box<dyn Error>> {
     let found = backends(&Gdr::explain_with(&memory));
     let gdr = Gdr::open()?;
     let backend = gdr.backend().to_string();
-    let mut mapping = gdr.pin(&memory, 0..BYTES, PinFlags::default())?.map(MapRequest::Default)?;
+    let mut mapping = gdr
+        .pin(&memory, 0..BYTES, PinFlags::default())?
+        .map(MapRequest::Default)?;
     let stream = gpu.stream()?;
     let mut bytes = vec![0; BYTES];
     // By the CPU, seen by the GPU's copy engine; then the other way round.
@@ -61,14 +63,19 @@ fn trial(ordinal: u32) -> Result<Tried, Box<dyn Error>> {
     stream.write(&memory, 0, &bytes)?;
     let mut found_back = vec![0; BYTES];
     mapping.read(0, &mut found_back)?;
-    let wrong = [(there, &seen, "written by the CPU"), (back, &found_back, "read by the CPU")];
+    let wrong = [
+        (there, &seen, "written by the CPU"),
+        (back, &found_back, "read by the CPU"),
+    ];
     let wrong = wrong.into_iter().find_map(|(pattern, found, path)| {
         let at = pattern.first_difference(found, 0)?;
         let mut expected = vec![0; BYTES];
         pattern.fill(&mut expected, 0);
         let address = memory.address().offset(at as u64);
         let (expected, found) = (expected.get(at)?, found.get(at)?);
-        Some(format!("{address} is {found:#04x} and should be {expected:#04x} ({path})"))
+        Some(format!(
+            "{address} is {found:#04x} and should be {expected:#04x} ({path})"
+        ))
     });
     let trial = match wrong {
         Some(reason) => MappingTrial::Wrong { backend, reason },
