@@ -81,7 +81,11 @@ fn explained(
         };
         let explanation = match find(kind).and_then(|found| objection(&found).map_or(Ok(found), Err)) {
             Ok(found) => {
-                let outcome = if allowed && !taken { Outcome::Chosen } else { Outcome::Usable };
+                let outcome = if allowed && !taken {
+                    Outcome::Chosen
+                } else {
+                    Outcome::Usable
+                };
                 Explanation {
                     backend: kind,
                     outcome,
@@ -138,7 +142,10 @@ mod tests {
         assert_eq!(named(Some("rm".into())).unwrap(), Some(BackendKind::Rm));
         assert_eq!(named(Some("dmabuf".into())).unwrap(), Some(BackendKind::DmaBuf));
         let error = named(Some("RM".into())).unwrap_err();
-        assert_eq!(error.to_string(), "GDR_BACKEND=RM names no backend: gdrdrv, dmabuf, rm or sim");
+        assert_eq!(
+            error.to_string(),
+            "GDR_BACKEND=RM names no backend: gdrdrv, dmabuf, rm or sim"
+        );
         assert_eq!(error.errno(), libc::EINVAL);
     }
 

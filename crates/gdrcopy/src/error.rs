@@ -147,6 +147,9 @@ pub enum Error {
         /// The process it belongs to.
         owner: u32,
     },
+    /// The copy functions cannot be chosen as the environment asks.
+    #[error(transparent)]
+    CopyKernel(crate::copy::Error),
     /// The memory was freed under the pin.
     #[error("the memory was freed and the pin revoked")]
     Revoked,
@@ -183,6 +186,7 @@ impl Error {
             | Self::Address { .. }
             | Self::Flag { .. }
             | Self::MappingType { .. }
+            | Self::CopyKernel(_)
             | Self::Revoked => Kind::Invalid,
             Self::Memory { .. } => Kind::Unsupported,
             Self::AlreadyMapped => Kind::Busy,
@@ -222,12 +226,20 @@ fn listed(explanations: &[Explanation]) -> String {
 }
 
 fn meaning(advice: &str) -> String {
-    if advice.is_empty() { String::new() } else { format!(" ({advice})") }
+    if advice.is_empty() {
+        String::new()
+    } else {
+        format!(" ({advice})")
+    }
 }
 
 /// Denied where any backend was there and not allowed: that is what the user can change.
 fn worst(explanations: &[Explanation]) -> Kind {
-    if explanations.iter().any(|explanation| explanation.denied) { Kind::Denied } else { Kind::Absent }
+    if explanations.iter().any(|explanation| explanation.denied) {
+        Kind::Denied
+    } else {
+        Kind::Absent
+    }
 }
 
 fn of_cuda(kind: gpu::Kind) -> Kind {

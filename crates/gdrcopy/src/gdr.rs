@@ -40,7 +40,9 @@ impl BackendKind {
 
     /// The backend of that name.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Gdrdrv, Self::DmaBuf, Self::Rm, Self::Sim].into_iter().find(|kind| kind.name() == name)
+        [Self::Gdrdrv, Self::DmaBuf, Self::Rm, Self::Sim]
+            .into_iter()
+            .find(|kind| kind.name() == name)
     }
 }
 
@@ -135,7 +137,10 @@ impl Gdr {
     /// [`Error::Range`]; [`Error::Memory`] for a sort of memory that cannot be mapped; [`Error::Flag`]; [`Error::Address`];
     /// [`Error::Forked`]; and what CUDA, the driver and the system answer.
     pub fn pin(&self, memory: &DeviceMemory, range: Range<usize>, flags: PinFlags) -> Result<Pin, Error> {
-        let length = range.end.checked_sub(range.start).filter(|&length| length > 0 && range.end <= memory.len());
+        let length = range
+            .end
+            .checked_sub(range.start)
+            .filter(|&length| length > 0 && range.end <= memory.len());
         let Some(length) = length else {
             return Err(Error::Range {
                 offset: range.start,

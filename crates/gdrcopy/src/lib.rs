@@ -1,7 +1,45 @@
-//! GPU memory in the address space of the CPU.
+//! GPU memory in the address space of the CPU: pin, map, copy, with or without a kernel module.
 //!
-//! [`copy`] moves bytes between host memory and a mapping of device memory, by instructions chosen for such mappings.
+//! [`Gdr`] is the way in, [`Pin`] holds pages of GPU memory where they are, [`Mapping`] shows them at a CPU address. Each is an
+//! owned handle that keeps what it needs and undoes itself on drop, in the one order that is safe. [`copy`] moves bytes
+//! between host memory and a mapping, by instructions chosen for such mappings.
+//!
+//! ```
+//! use gdrcopy::{BackendKind, Gdr, MapRequest, PinFlags};
+//! use gpu::{Allocation, Gpu};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let gpu = Gpu::sim();
+//! let memory = gpu.allocate(Allocation::Malloc, 4096)?;
+//! let gdr = Gdr::open_with(BackendKind::Sim)?;
+//! let mut mapping = gdr.pin(&memory, 0..4096, PinFlags::default())?.map(MapRequest::Default)?;
+//! mapping.write(100, b"from the CPU")?;
+//! let mut seen = [0; 12];
+//! gpu.stream()?.read(&memory, 100, &mut seen)?;
+//! assert_eq!(&seen, b"from the CPU");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! On a machine with a GPU, [`Gpu::open`](gpu::Gpu::open) and [`Gdr::open`] take the places of the simulated ones.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod backend;
+mod choice;
 pub mod copy;
+mod error;
+mod gdr;
+mod mapping;
+mod pages;
+mod pin;
+mod random;
+mod vma;
+mod window;
+
+pub use error::{Error, Kind};
+pub use gdr::{Attribute, BackendKind, Explanation, Gdr, Outcome};
+pub use mapping::{MapRequest, Mapping, MappingType};
+pub use pages::GPU_PAGE;
+pub use pin::{Info, Pin, PinFlags};
+pub use window::{Unit, Window};

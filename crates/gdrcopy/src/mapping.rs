@@ -65,7 +65,11 @@ impl MapRequest {
             Self::Cached => MappingType::Caching,
             Self::Device => MappingType::Device,
         };
-        if wanted == offered { Ok(()) } else { Err(Error::MappingType { asked: self, offered }) }
+        if wanted == offered {
+            Ok(())
+        } else {
+            Err(Error::MappingType { asked: self, offered })
+        }
     }
 }
 
@@ -95,12 +99,13 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    pub(crate) fn new(area: Area, claim: Claim) -> Self {
-        Self {
-            copier: Copier::for_caching(area.caching),
+    pub(crate) fn new(area: Area, claim: Claim) -> Result<Self, Error> {
+        let copier = Copier::for_caching(area.caching).map_err(Error::CopyKernel)?;
+        Ok(Self {
+            copier: area.near.as_ref().map_or(copier, |cpus| copier.near(cpus)),
             area,
             claim,
-        }
+        })
     }
 
     /// CPU address of the first byte pinned, aligned as its device address is within a page.

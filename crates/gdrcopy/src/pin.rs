@@ -86,7 +86,7 @@ impl Pin {
         let claim = Claim::take(inner)?;
         let area = inner.pinned.map(request)?;
         inner.mapping_type.store(area.mapping_type as u32, Ordering::Release);
-        Ok(Mapping::new(area, claim))
+        Mapping::new(area, claim)
     }
 
     /// What this pin is.
@@ -105,7 +105,11 @@ impl Pin {
             tm_cycles: pages.cycles.0,
             cycles_per_ms: pages.cycles.1,
             mapped,
-            mapping_type: mapped.then(|| MappingType::of(number)).unwrap_or(MappingType::None),
+            mapping_type: if mapped {
+                MappingType::of(number)
+            } else {
+                MappingType::None
+            },
         })
     }
 
@@ -137,7 +141,11 @@ impl Pin {
 
 impl Inner {
     fn check_process(&self) -> Result<(), Error> {
-        if self.owner == std::process::id() { Ok(()) } else { Err(Error::Forked { owner: self.owner }) }
+        if self.owner == std::process::id() {
+            Ok(())
+        } else {
+            Err(Error::Forked { owner: self.owner })
+        }
     }
 }
 

@@ -66,7 +66,11 @@ impl Vma {
     pub(crate) fn keep_from_children(&self) -> io::Result<()> {
         // SAFETY: the range is ours and stays mapped; the advice changes nothing in this process.
         let answer = unsafe { libc::madvise(self.base.as_ptr().cast(), self.length, libc::MADV_DONTFORK) };
-        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        if answer == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {
@@ -108,7 +112,12 @@ mod tests {
         vma.place(0, 4096, first.as_fd(), 4096).unwrap().unwrap();
         vma.place(4096, 4096, second.as_fd(), 0).unwrap().unwrap();
         // SAFETY: both offsets are within the two pages placed above.
-        let seen = unsafe { (vma.base().add(4095).read_volatile(), vma.base().add(4096).read_volatile()) };
+        let seen = unsafe {
+            (
+                vma.base().add(4095).read_volatile(),
+                vma.base().add(4096).read_volatile(),
+            )
+        };
         assert_eq!(seen, (1, 2));
     }
 
@@ -116,7 +125,13 @@ mod tests {
     fn a_piece_outside_the_range_is_refused() {
         let file = file(&[0; 8192]);
         let mut vma = Vma::reserve(4096).unwrap();
-        assert_eq!(vma.place(4096, 4096, file.as_fd(), 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert_eq!(vma.place(usize::MAX, 4096, file.as_fd(), 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(
+            vma.place(4096, 4096, file.as_fd(), 0).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
+        assert_eq!(
+            vma.place(usize::MAX, 4096, file.as_fd(), 0).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
     }
 }

@@ -112,10 +112,9 @@ impl<'a> Window<'a> {
     /// [`Error::Range`]; [`Error::Alignment`].
     pub fn read_after<T: Unit>(&self, flag: usize, offset: usize, bytes: &mut [u8]) -> Result<T, Error> {
         let value = self.load(flag)?;
-        // Streaming loads may be answered from a buffer filled before the flag was seen.
-        order::before_reads();
-        self.read(offset, bytes)?;
-        order::after_reads();
+        let device = self.place(offset, bytes.len())?;
+        // SAFETY: as in `read`.
+        unsafe { self.copier.from_device_ordered(bytes.as_mut_ptr(), device, bytes.len()) };
         Ok(value)
     }
 

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use gpu::DevicePtr;
 
 use crate::Error;
-use crate::copy::Caching;
+use crate::copy::{Caching, Cpus};
 use crate::gdr::{Attribute, BackendKind};
 use crate::mapping::{MapRequest, MappingType};
 use crate::pin::PinFlags;
@@ -58,6 +58,8 @@ pub(crate) struct Area {
     pub(crate) length: usize,
     pub(crate) mapping_type: MappingType,
     pub(crate) caching: Caching,
+    /// CPUs near the GPU, for the helpers of large copies.
+    pub(crate) near: Option<Cpus>,
     /// Undone after the addresses are gone, never before.
     pub(crate) _held: Box<dyn Held>,
 }

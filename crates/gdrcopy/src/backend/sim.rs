@@ -4,16 +4,17 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gpu::{DevicePtr, sim};
+use gpu::DevicePtr;
+use gpu::sim::{self, Located};
 
 use super::{Area, Backend, Pinned, PinnedPages};
+use crate::Error;
 use crate::choice::Found;
 use crate::gdr::{Attribute, BackendKind};
 use crate::mapping::{MapRequest, MappingType};
 use crate::pages::{self, GPU_PAGE, Pages};
 use crate::pin::PinFlags;
 use crate::vma::Vma;
-use crate::Error;
 
 /// Always there.
 pub(crate) fn open() -> Result<Found, Error> {
@@ -44,12 +45,74 @@ impl Backend for Sim {
     fn pin(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Box<dyn Pinned>, Error> {
         super::refuse_force_pcie(flags, BackendKind::Sim)?;
         let pages = pages::around(address, length as u64, GPU_PAGE).ok_or(Error::Address { address })?;
-        let place = sim::locate(address).ok_or(Error::Address { address })?;
+        let located = sim::locate(address).ok_or(Error::Address { address })?;
+        let offset = (address.get() - located.base.get()) as usize;
+        if located.size - offset < length {
+            return Err(Error::Range {
+                offset,
+                length,
+                available: located.size,
+            });
+        }
         Ok(Box::new(SimPin {
             handle: NEXT_HANDLE.fetch_add(1, Ordering::Relaxed),
             pages,
             length,
-            place,
+            located,
         }))
+    }
+}
+
+/// Holds the file, and with it the memory also after it is freed.
+#[derive(Debug)]
+struct SimPin {
+    handle: u64,
+    pages: Pages,
+    length: usize,
+    located: Located,
+}
+
+impl Pinned for SimPin {
+    fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    fn pages(&self) -> Result<PinnedPages, Error> {
+        Ok(PinnedPages {
+            start: self.pages.start,
+            length: self.pages.length,
+            page: GPU_PAGE as u32,
+            cycles: (0, 0),
+        })
+    }
+
+    /// Cached in truth; said to be write-combined, because that is what the programs tested with it meet on a GPU.
+    fn map(&self, request: MapRequest) -> Result<Area, Error> {
+        request.accepts(MappingType::WriteCombining)?;
+        let failed = |source| Error::System {
+            operation: "map a simulated GPU's memory".to_owned(),
+            source,
+        };
+        let length = self.pages.length as usize;
+        let mut vma = Vma::reserve(length).map_err(failed)?;
+        let start = self.located.offset - self.pages.lead;
+        let placed = vma.place(0, length, self.located.file.as_fd(), start).map_err(failed)?;
+        placed.ok_or(Error::GpuLost {
+            sign: "a simulated mapping gave no address",
+        })?;
+        vma.keep_from_children().map_err(failed)?;
+        Ok(Area {
+            vma,
+            lead: self.pages.lead as usize,
+            length: self.length,
+            mapping_type: MappingType::WriteCombining,
+            caching: MappingType::WriteCombining.caching(),
+            near: None,
+            _held: Box::new(()),
+        })
+    }
+
+    fn revoked(&self) -> Result<bool, Error> {
+        Ok(false)
     }
 }

@@ -91,7 +91,7 @@ impl Reader {
             cuMemcpyHtoDAsync(scratch.address.get(), from.as_ptr().cast(), bytes, self.stream)
         );
         // Also after a refusal: `from` is the caller's again when this returns.
-        let finished = driver.synchronise_stream(self.stream);
+        let finished = driver.synchronize_stream(self.stream);
         started.and(finished).map_err(|source| Error::Copy {
             address: scratch.address,
             bytes,
@@ -121,7 +121,7 @@ impl Reader {
             }
         }
         // Also after a refusal: whatever began must have ended before the parts are given back.
-        let finished = entered.driver.synchronise_stream(self.stream);
+        let finished = entered.driver.synchronize_stream(self.stream);
         first.and(finished.map_err(|source| Error::Copy {
             address: self.near,
             bytes: 0,

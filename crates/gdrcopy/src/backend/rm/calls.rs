@@ -88,14 +88,7 @@ pub(crate) trait Calls: Debug + Send + Sync {
     fn duplicate(&self, caller: Caller<'_>, parent: u32, object: u32, source: (u32, u32)) -> Answer<()>;
     fn export_info(&self, caller: Caller<'_>, file: BorrowedFd<'_>) -> Answer<Export>;
     /// Imports the objects of `file` from `first` on under these handles.
-    fn import(
-        &self,
-        caller: Caller<'_>,
-        device: u32,
-        file: BorrowedFd<'_>,
-        first: u16,
-        objects: &[u32],
-    ) -> Answer<()>;
+    fn import(&self, caller: Caller<'_>, device: u32, file: BorrowedFd<'_>, first: u16, objects: &[u32]) -> Answer<()>;
     fn surface(&self, caller: Caller<'_>, memory: u32) -> Answer<Surface>;
 
     /// Prepares `file` to show a part of the memory; the answer is what [`Calls::unmap`] wants.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gdr_sys::rm::Status;
 
-use super::calls::{Answer, Calls, Caller, Refusal};
+use super::calls::{Answer, Caller, Calls, Refusal};
 use super::fault::{self, Step};
 use crate::Error;
 
@@ -32,7 +32,9 @@ impl Client {
             operation: "open /dev/nvidiactl".to_owned(),
             source,
         })?;
-        let handle = calls.new_client(control.as_fd()).map_err(|refusal| fault::error(Step::Client, refusal))?;
+        let handle = calls
+            .new_client(control.as_fd())
+            .map_err(|refusal| fault::error(Step::Client, refusal))?;
         Ok(Self {
             calls,
             control,

@@ -11,6 +11,7 @@ use super::client::{Client, Object};
 use super::fault::{self, Step};
 use super::trust::Trust;
 use crate::Error;
+use crate::copy::Cpus;
 
 /// One GPU.
 #[derive(Debug)]
@@ -22,13 +23,17 @@ pub(crate) struct Device {
     card: Card,
     instance: u32,
     budget: Budget,
+    pci: PciAddress,
+    near: Option<Cpus>,
     pub(crate) trust: Trust,
 }
 
 impl Device {
     pub(crate) fn open(client: Arc<Client>, pci: PciAddress) -> Result<Self, Error> {
         let calls = client.calls();
-        let cards = calls.cards(client.control()).map_err(|error| fault::error(Step::Cards, error.into()))?;
+        let cards = calls
+            .cards(client.control())
+            .map_err(|error| fault::error(Step::Cards, error.into()))?;
         let same = |card: &&Card| (card.domain, card.bus, card.slot) == (pci.domain, pci.bus, pci.device);
         let card = *cards.iter().find(same).ok_or_else(|| Error::Refused {
             backend: crate::BackendKind::Rm,
@@ -40,7 +45,9 @@ impl Device {
             .device_instance(client.caller(), card.gpu_id)
             .map_err(|refusal| fault::error(Step::Instance, refusal))?;
         let object = client
-            .make(client.caller().client, |calls, caller, handle| calls.new_device(caller, handle, instance))
+            .make(client.caller().client, |calls, caller, handle| {
+                calls.new_device(caller, handle, instance)
+            })
             .map_err(|refusal| fault::error(Step::Device, refusal))?;
         let whole = is_static(&client, &object);
         Ok(Self {
@@ -48,6 +55,8 @@ impl Device {
             _node: node,
             card,
             instance,
+            pci,
+            near: near(pci),
             budget: Budget::of(card.bar1, whole),
             trust: Trust::default(),
             client,
@@ -64,6 +73,15 @@ impl Device {
 
     pub(crate) fn instance(&self) -> u32 {
         self.instance
+    }
+
+    pub(crate) fn pci(&self) -> Option<PciAddress> {
+        Some(self.pci)
+    }
+
+    /// CPUs near the GPU, where the system knows them.
+    pub(crate) fn near(&self) -> Option<Cpus> {
+        self.near
     }
 
     pub(crate) fn budget(&self) -> &Budget {
@@ -96,10 +114,17 @@ fn open_node(client: &Client, minor: u32) -> Result<OwnedFd, Error> {
     Ok(node)
 }
 
+fn near(pci: PciAddress) -> Option<Cpus> {
+    let list = std::fs::read_to_string(format!("/sys/bus/pci/devices/{pci}/local_cpulist")).ok()?;
+    Cpus::parse(&list)
+}
+
 /// No answer, as from drivers before 570 and from sandboxes, counts as no: the smaller budget harms nobody.
 fn is_static(client: &Arc<Client>, device: &Object) -> bool {
     client
-        .make(device.handle(), |calls, caller, handle| calls.new_subdevice(caller, device.handle(), handle))
+        .make(device.handle(), |calls, caller, handle| {
+            calls.new_subdevice(caller, device.handle(), handle)
+        })
         .and_then(|subdevice| client.calls().static_bar1(client.caller(), subdevice.handle()))
         .unwrap_or(false)
 }

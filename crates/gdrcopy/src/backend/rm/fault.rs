@@ -47,7 +47,9 @@ impl Step {
             (_, Status::INVALID_CLIENT) => "the client was used after fork or through another file",
             (_, Status::INVALID_OBJECT_PARENT) => "the memory belongs to no device",
             (_, Status::INVALID_PARAMETERS_SIZE) => UNKNOWN_ABI,
-            (_, Status::NO_MEMORY | Status::INSUFFICIENT_RESOURCES) => "the GPU's BAR1 is used up; nvidia-smi -q shows it",
+            (_, Status::NO_MEMORY | Status::INSUFFICIENT_RESOURCES) => {
+                "the GPU's BAR1 is used up; nvidia-smi -q shows it"
+            }
             (_, Status::NOT_SUPPORTED) => {
                 "memory the CPU may not map: confidential computing, MIG, fabric or protected memory, or a sandbox forbids it"
             }
@@ -78,7 +80,11 @@ pub(crate) fn error(step: Step, refusal: Refusal) -> Error {
             let unknown = source.raw_os_error() == Some(libc::EINVAL);
             let operation = step.operation();
             Error::System {
-                operation: if unknown { format!("{operation} ({UNKNOWN_ABI})") } else { operation.to_owned() },
+                operation: if unknown {
+                    format!("{operation} ({UNKNOWN_ABI})")
+                } else {
+                    operation.to_owned()
+                },
                 source,
             }
         }

@@ -34,7 +34,10 @@ pub(crate) fn parse(handle: &[u8; 64]) -> Option<Place> {
         offset: u64::from(word(0x1c)?),
         size,
     };
-    let inside = place.offset.checked_add(size).is_some_and(|end| end <= place.object_size);
+    let inside = place
+        .offset
+        .checked_add(size)
+        .is_some_and(|end| end <= place.object_size);
     let plausible = place.client & rm::CLIENT_HANDLE_MASK == rm::CLIENT_HANDLE_BASE && place.memory != 0;
     (plausible && inside && size > 0).then_some(place)
 }
@@ -65,7 +68,10 @@ mod tests {
     fn a_suballocation_is_found_in_its_object() {
         let place = parse(&recorded()).unwrap();
         assert_eq!((place.client, place.memory), (0xc1d0_0019, 0x5c00_0096));
-        assert_eq!((place.object_size, place.offset, place.size), (2 << 20, 128 << 10, 64 << 10));
+        assert_eq!(
+            (place.object_size, place.offset, place.size),
+            (2 << 20, 128 << 10, 64 << 10)
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use gdr_sys::rm::{self, Status};
 
-use super::calls::{Answer, Calls, Caller, Card, Export, Refusal, Surface};
+use super::calls::{Answer, Caller, Calls, Card, Export, Refusal, Surface};
 use crate::vma::Vma;
 
 /// The real one.
@@ -166,14 +166,7 @@ impl Calls for Live {
         })
     }
 
-    fn import(
-        &self,
-        caller: Caller<'_>,
-        device: u32,
-        file: BorrowedFd<'_>,
-        first: u16,
-        objects: &[u32],
-    ) -> Answer<()> {
+    fn import(&self, caller: Caller<'_>, device: u32, file: BorrowedFd<'_>, first: u16, objects: &[u32]) -> Answer<()> {
         let mut argument = rm::ImportObjects {
             fd: file.as_raw_fd(),
             parent: device,
@@ -273,7 +266,11 @@ impl Calls for Live {
 
 fn open(path: &Path) -> io::Result<File> {
     // The standard library adds O_CLOEXEC.
-    OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC)
+        .open(path)
 }
 
 fn is_node(file: &File, minor: u32) -> bool {
@@ -288,16 +285,24 @@ fn is_nvidia(device: u64) -> bool {
 
 /// The node of this minor number under another name of the pattern `/dev/nvidiaN`.
 fn renamed(minor: u32) -> Option<PathBuf> {
-    std::fs::read_dir("/dev").ok()?.flatten().map(|entry| entry.path()).find(|path| {
-        let number = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("nvidia"));
-        let is_gpu = number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
-        is_gpu
-            && path.metadata().is_ok_and(|metadata| {
-                metadata.file_type().is_char_device()
-                    && is_nvidia(metadata.rdev())
-                    && libc::minor(metadata.rdev()) == minor
-            })
-    })
+    std::fs::read_dir("/dev")
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| {
+            let number = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .and_then(|name| name.strip_prefix("nvidia"));
+            let is_gpu =
+                number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+            is_gpu
+                && path.metadata().is_ok_and(|metadata| {
+                    metadata.file_type().is_char_device()
+                        && is_nvidia(metadata.rdev())
+                        && libc::minor(metadata.rdev()) == minor
+                })
+        })
 }
 
 /// Whether any GPU's node is there: what choosing RM needs before CUDA has been asked for anything.
@@ -327,7 +332,7 @@ fn card(entry: &rm::CardInfo) -> Card {
 fn allocate(control: BorrowedFd<'_>, argument: &mut rm::Allocate) -> Answer<()> {
     // SAFETY: `ALLOCATE` takes an `Allocate`; its parameters are zero or the live structure of its class.
     unsafe { rm::escape(control, rm::ALLOCATE, argument) }?;
-    Ok(argument.status().result()?)
+    Ok(Status(argument.status()).result()?)
 }
 
 /// # Safety

@@ -31,23 +31,35 @@ use self::client::Client;
 use self::device::Device;
 use self::owner::{Allocation, Owner};
 use super::{Backend, Pinned};
+use crate::Error;
 use crate::choice::Found;
 use crate::error::Kind;
 use crate::gdr::{Attribute, BackendKind};
 use crate::mapping::MappingType;
 use crate::pin::PinFlags;
-use crate::Error;
+
+pub(super) use self::caching::major;
+pub(super) use self::owner::is_coherent;
+pub(super) use self::verify::{Span, check};
 
 /// The process's: every [`crate::Gdr`] uses the one client, which lives as long as the process.
-static PROCESS: LazyLock<Arc<Shared>> = LazyLock::new(|| Arc::new(Shared::new(Arc::new(live::Live), Arc::new(owner::Cuda))));
+static PROCESS: LazyLock<Arc<Shared>> =
+    LazyLock::new(|| Arc::new(Shared::new(Arc::new(live::Live), Arc::new(owner::Cuda))));
 
 /// Whether the resource manager answers and a GPU's node is there. No CUDA, no client yet, nothing left open.
 pub(crate) fn open() -> Result<Found, Error> {
     let release = ask(&live::Live)?;
     if !live::any_node() {
-        return Err(refuse("there is no /dev/nvidiaN for this process; a container needs the GPU's node", Kind::Absent));
+        return Err(refuse(
+            "there is no /dev/nvidiaN for this process; a container needs the GPU's node",
+            Kind::Absent,
+        ));
     }
-    let shown = if release.is_empty() { "a driver before 530".to_owned() } else { format!("driver {release}") };
+    let shown = if release.is_empty() {
+        "a driver before 530".to_owned()
+    } else {
+        format!("driver {release}")
+    };
     Ok(Found {
         backend: Arc::new(Rm {
             shared: Arc::clone(&PROCESS),
@@ -63,12 +75,14 @@ pub(crate) fn release() -> Result<String, Error> {
 
 fn ask(calls: &dyn Calls) -> Result<String, Error> {
     let control = calls.open_control().map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-            refuse("there is no /dev/nvidiactl: NVIDIA's driver is not loaded, or not given to this container", Kind::Absent)
-        }
-        Some(libc::EACCES | libc::EPERM) => {
-            refuse("/dev/nvidiactl is there and may not be opened: its mode, or the container's device rules", Kind::Denied)
-        }
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => refuse(
+            "there is no /dev/nvidiactl: NVIDIA's driver is not loaded, or not given to this container",
+            Kind::Absent,
+        ),
+        Some(libc::EACCES | libc::EPERM) => refuse(
+            "/dev/nvidiactl is there and may not be opened: its mode, or the container's device rules",
+            Kind::Denied,
+        ),
         _ => Error::System {
             operation: "open /dev/nvidiactl".to_owned(),
             source: error,
@@ -145,7 +159,14 @@ impl Shared {
         }
         let pci = found.pci.ok_or_else(|| refused("its GPU is no PCI device"))?;
         let state = self.state()?;
-        let known = |state: &State| state.devices.lock().unwrap_or_else(PoisonError::into_inner).get(&pci).cloned();
+        let known = |state: &State| {
+            state
+                .devices
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get(&pci)
+                .cloned()
+        };
         if let Some(device) = known(&state) {
             return Ok(device);
         }

@@ -77,11 +77,14 @@ impl Owner for Cuda {
         };
         // CUDA names a MIG instance after its GPU and its profile: "NVIDIA H200 MIG 1g.18gb".
         if device.name.contains(" MIG ") {
-            return Ok(Some("its GPU is a MIG instance, whose memory this backend does not map"));
+            return Ok(Some(
+                "its GPU is a MIG instance, whose memory this backend does not map",
+            ));
         }
-        let coherent = device.attribute(gpu::Attribute::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)?;
-        if coherent == Some(1) {
-            return Ok(Some("on this coherent machine the CPU reads GPU memory at its own address"));
+        if coherent(&device)? {
+            return Ok(Some(
+                "on this coherent machine the CPU reads GPU memory at its own address",
+            ));
         }
         Ok(None)
     }
@@ -101,6 +104,19 @@ impl Owner for Cuda {
     fn bench(&self, near: DevicePtr) -> Result<Box<dyn Bench>, gpu::Error> {
         Ok(Box::new(Reader::open(near)?))
     }
+}
+
+/// Whether GPU and CPU share page tables, as Grace Hopper does; no where CUDA does not say.
+pub(crate) fn is_coherent(ordinal: u32) -> bool {
+    let device = gpu::devices()
+        .ok()
+        .and_then(|devices| devices.into_iter().find(|device| device.ordinal == ordinal));
+    device.is_some_and(|device| coherent(&device).unwrap_or(false))
+}
+
+fn coherent(device: &gpu::Device) -> Result<bool, gpu::Error> {
+    let answer = device.attribute(gpu::Attribute::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)?;
+    Ok(answer == Some(1))
 }
 
 impl Retained for pointer::AllocationHandle {

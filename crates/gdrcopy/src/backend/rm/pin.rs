@@ -215,6 +215,7 @@ impl Pinned for RmPin {
             length: self.length,
             mapping_type,
             caching: mapping_type.caching(),
+            near: self.device.near(),
             _held: Box::new(views),
         };
         if !self.verified.load(Ordering::Acquire) {

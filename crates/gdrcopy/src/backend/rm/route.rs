@@ -69,7 +69,12 @@ pub(crate) fn by_ipc(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<(Lo
     })?;
     let place = handle::parse(&handle)
         .filter(|place| place.size >= size && place.offset <= base.get())
-        .ok_or_else(|| refused(base, "this CUDA's IPC handles are laid out in a way this library does not know"))?;
+        .ok_or_else(|| {
+            refused(
+                base,
+                "this CUDA's IPC handles are laid out in a way this library does not know",
+            )
+        })?;
     let located = by_place(trial, base, place)?;
     Ok((located, place))
 }
@@ -79,7 +84,10 @@ pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Resul
     let object = duplicate(trial, place.client, place.memory)?;
     let size = video_memory(trial, base, &object)?;
     if size < place.object_size {
-        return Err(refused(base, "the memory object is smaller than CUDA's IPC handle says"));
+        return Err(refused(
+            base,
+            "the memory object is smaller than CUDA's IPC handle says",
+        ));
     }
     Ok(Located {
         start: base.get() - place.offset,
@@ -95,13 +103,22 @@ pub(crate) fn by_export(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<
     })?;
     let (device, client) = (trial.device, trial.device.client());
     let imported = |refusal| fault::error(Step::Import, refusal);
-    let export = client.calls().export_info(client.caller(), file.as_fd()).map_err(imported)?;
+    let export = client
+        .calls()
+        .export_info(client.caller(), file.as_fd())
+        .map_err(imported)?;
     if export.gpu_instance.is_some() {
-        return Err(refused(base, "its GPU is a MIG instance, whose memory this backend does not map"));
+        return Err(refused(
+            base,
+            "its GPU is a MIG instance, whose memory this backend does not map",
+        ));
     }
     // Another device's BAR1 would show another GPU's memory at the same place, and RM would not object.
     if export.device != device.instance() {
-        return Err(refused(base, "the exported memory belongs to another GPU than CUDA says"));
+        return Err(refused(
+            base,
+            "the exported memory belongs to another GPU than CUDA says",
+        ));
     }
     let count = usize::from(export.objects).min(rm::IMPORTS);
     let objects = client

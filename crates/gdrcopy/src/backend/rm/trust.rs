@@ -91,7 +91,10 @@ impl<T: Clone> Lesson<T> {
 
 /// RM's refusals and wrong contents are the driver's nature; what CUDA or the system lacked may be there the next time.
 fn is_final(error: &Error) -> bool {
-    matches!(error, Error::Rm { .. } | Error::Verification { .. } | Error::Memory { .. })
+    matches!(
+        error,
+        Error::Rm { .. } | Error::Verification { .. } | Error::Memory { .. }
+    )
 }
 
 /// One who can be asked: the GPU, its CUDA, and a stream there.
@@ -151,7 +154,9 @@ impl Trust {
             let kind = ScratchKind::Create { exportable: false };
             let samples = [CREATED, 2 * CREATED, CREATED].map(|bytes| Sample::make(trial, kind, bytes));
             let samples = samples.into_iter().collect::<Result<Vec<_>, _>>()?;
-            let handles = samples.iter().map(|sample| route::retain(trial, sample.scratch.address()));
+            let handles = samples
+                .iter()
+                .map(|sample| route::retain(trial, sample.scratch.address()));
             let handles = handles.collect::<Result<Vec<_>, _>>()?;
             let roots: Vec<u64> = handles.iter().map(|handle| handle.address()).collect();
             // CUDA numbers its objects one after another from a base of its own.
@@ -167,7 +172,10 @@ impl Trust {
                     }
                 }
             }
-            Err(refused(trial.near, "no path through CUDA's structures leads to the memory object"))
+            Err(refused(
+                trial.near,
+                "no path through CUDA's structures leads to the memory object",
+            ))
         })
     }
 
@@ -177,7 +185,11 @@ impl Trust {
             route::by_walk(trial, walk, sample.scratch.address(), bytes)
                 .and_then(|located| {
                     let exact = located.size() == bytes;
-                    if exact { self.prove(trial, sample, &located) } else { Err(refused(trial.near, "another size")) }
+                    if exact {
+                        self.prove(trial, sample, &located)
+                    } else {
+                        Err(refused(trial.near, "another size"))
+                    }
                 })
                 .is_ok()
         })
@@ -193,9 +205,9 @@ impl Trust {
         let address = sample.scratch.address();
         let lead = address.get() % GPU_PAGE;
         let length = (lead + sample.bytes.len() as u64).next_multiple_of(GPU_PAGE);
-        let pieces: Vec<Piece> = located.pieces(address.get() - lead, length).ok_or_else(|| {
-            refused(address, "the object is smaller than the allocation in it")
-        })?;
+        let pieces: Vec<Piece> = located
+            .pieces(address.get() - lead, length)
+            .ok_or_else(|| refused(address, "the object is smaller than the allocation in it"))?;
         let (vma, _views) = view::show(trial.device, &pieces)?;
         for (at, chunk) in sample.bytes.chunks(CHUNK).enumerate() {
             let span = Span {

@@ -95,7 +95,11 @@ fn differing(place: Place, expected: &[u8], found: &[u8]) -> Error {
             sign: "its memory reads as all ones",
         };
     }
-    let at = expected.iter().zip(found).position(|(one, other)| one != other).unwrap_or(0);
+    let at = expected
+        .iter()
+        .zip(found)
+        .position(|(one, other)| one != other)
+        .unwrap_or(0);
     let eight = |bytes: &[u8]| {
         let mut eight = [0; 8];
         for (to, from) in eight.iter_mut().zip(bytes.iter().skip(at)) {
@@ -136,7 +140,11 @@ fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
 fn place(span: &Span, start: u64, width: u64) -> Place {
     let address = span.address.offset(start).get();
     let up = address.next_multiple_of(8) - address;
-    let (start, width) = if width >= 16 { (start + up, (width - up) & !7) } else { (start, width) };
+    let (start, width) = if width >= 16 {
+        (start + up, (width - up) & !7)
+    } else {
+        (start, width)
+    };
     Place {
         address: span.address.offset(start),
         at: span.at + start as usize,
@@ -150,13 +158,18 @@ fn thin(places: Vec<Place>) -> Vec<Place> {
     if count <= MOST {
         return places;
     }
-    (0..MOST).filter_map(|index| places.get(index * (count - 1) / (MOST - 1)).copied()).collect()
+    (0..MOST)
+        .filter_map(|index| places.get(index * (count - 1) / (MOST - 1)).copied())
+        .collect()
 }
 
 fn read_gpu(bench: &dyn Bench, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> {
     let mut buffers: Vec<Vec<u8>> = places.iter().map(|place| vec![0; place.length]).collect();
-    let mut parts: Vec<_> =
-        places.iter().zip(&mut buffers).map(|(place, buffer)| (place.address, buffer.as_mut_slice())).collect();
+    let mut parts: Vec<_> = places
+        .iter()
+        .zip(&mut buffers)
+        .map(|(place, buffer)| (place.address, buffer.as_mut_slice()))
+        .collect();
     bench.read_each(&mut parts).map_err(|source| Error::Cuda {
         operation: "read the memory through the GPU to verify its mapping",
         source,
@@ -171,11 +184,15 @@ fn read_cpu(base: NonNull<u8>, place: Place) -> Vec<u8> {
     let start = unsafe { base.add(place.at) };
     if !place.length.is_multiple_of(8) || !start.as_ptr().addr().is_multiple_of(8) {
         // SAFETY: within the place; a byte needs no alignment.
-        return (0..place.length).map(|index| unsafe { start.add(index).read_volatile() }).collect();
+        return (0..place.length)
+            .map(|index| unsafe { start.add(index).read_volatile() })
+            .collect();
     }
     let words = start.cast::<u64>();
     // SAFETY: within the place, and aligned as just checked.
-    (0..place.length / 8).flat_map(|index| unsafe { words.add(index).read_volatile() }.to_ne_bytes()).collect()
+    (0..place.length / 8)
+        .flat_map(|index| unsafe { words.add(index).read_volatile() }.to_ne_bytes())
+        .collect()
 }
 
 #[cfg(test)]
@@ -193,7 +210,10 @@ mod tests {
     #[test]
     fn little_memory_is_compared_at_its_ends_and_much_at_its_borders_too() {
         let starts = |length: u64, borders: &[u64]| -> Vec<usize> {
-            places(&[span(length)], borders).iter().map(|place| place.at - 0x200).collect()
+            places(&[span(length)], borders)
+                .iter()
+                .map(|place| place.at - 0x200)
+                .collect()
         };
         assert_eq!(starts(1, &[]), [0]);
         assert_eq!(starts(64, &[]), [0]);

@@ -41,7 +41,9 @@ impl Drop for Views {
         }
         for view in &self.views {
             // Refused only where RM has dropped the mapping itself (a GPU that is gone): nothing is left to undo.
-            let _ = client.calls().unmap(client.caller(), self.device.handle(), view.object.handle(), view.linear);
+            let _ = client
+                .calls()
+                .unmap(client.caller(), self.device.handle(), view.object.handle(), view.linear);
         }
         self.device.budget().give_back(self.bytes);
     }
@@ -69,19 +71,29 @@ pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<(Vma, Views
         let (offset, length) = (piece.offset, piece.length);
         let linear = client
             .calls()
-            .map(client.caller(), device.handle(), piece.object.handle(), offset, length, node.as_fd())
+            .map(
+                client.caller(),
+                device.handle(),
+                piece.object.handle(),
+                offset,
+                length,
+                node.as_fd(),
+            )
             .map_err(|refusal| fault::error(Step::Map, refusal))?;
         views.views.push(View {
             object: Arc::clone(&piece.object),
             linear,
         });
         let placed = client.calls().place(&mut vma, at, length as usize, node.as_fd());
-        placed.map_err(|source| system("map the file of the GPU's node", source))?.ok_or(Error::GpuLost {
-            sign: "mapping its node gave no address",
-        })?;
+        placed
+            .map_err(|source| system("map the file of the GPU's node", source))?
+            .ok_or(Error::GpuLost {
+                sign: "mapping its node gave no address",
+            })?;
         at += length as usize;
         // The node's file closes here; the addresses keep it open.
     }
-    vma.keep_from_children().map_err(|source| system("keep the mapping out of forked children", source))?;
+    vma.keep_from_children()
+        .map_err(|source| system("keep the mapping out of forked children", source))?;
     Ok((vma, views))
 }

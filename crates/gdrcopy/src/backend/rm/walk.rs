@@ -141,11 +141,24 @@ mod tests {
 
     #[test]
     fn the_path_that_holds_for_all_is_found_and_followed() {
-        let known = [structure(0x5c00_0096, 7), structure(0x5c00_0098, 8), structure(0x5c00_009a, 9)];
+        let known = [
+            structure(0x5c00_0096, 7),
+            structure(0x5c00_0098, 8),
+            structure(0x5c00_009a, 9),
+        ];
         let roots = known.each_ref().map(address);
         let paths = search(&roots, 1, PLAUSIBLE);
-        assert_eq!(paths[0], Path { hops: vec![0x60], last: 0x38 });
-        assert!(paths.contains(&Path { hops: vec![0x60], last: 0x130 }));
+        assert_eq!(
+            paths[0],
+            Path {
+                hops: vec![0x60],
+                last: 0x38
+            }
+        );
+        assert!(paths.contains(&Path {
+            hops: vec![0x60],
+            last: 0x130
+        }));
         let user = structure(0x5c01_0002, 0);
         assert_eq!(paths[0].follow(address(&user)), Some(0x5c01_0002));
     }
@@ -167,7 +180,10 @@ mod tests {
         assert_eq!(search(&[0x10], 1, PLAUSIBLE), Vec::new());
         let mut broken = structure(0x5c00_0096, 0);
         broken.root[0x60 / 8] = 0x7000_0000_0000;
-        let path = Path { hops: vec![0x60], last: 0x38 };
+        let path = Path {
+            hops: vec![0x60],
+            last: 0x38,
+        };
         assert_eq!(path.follow(address(&broken)), None);
     }
 }

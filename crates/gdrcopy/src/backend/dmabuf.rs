@@ -1,0 +1,225 @@
+//! The backend of dma-buf files: CUDA exports the memory, and the driver maps that file for the CPU, from release 610 on.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gpu::DevicePtr;
+use gpu::pointer::{self, DmaBufMapping, MemoryKind, Reader};
+
+use super::gdrdrv::host_page;
+use super::rm::{self, Span};
+use super::{Area, Backend, Pinned, PinnedPages};
+use crate::Error;
+use crate::choice::Found;
+use crate::error::Kind;
+use crate::gdr::{Attribute, BackendKind};
+use crate::mapping::{MapRequest, MappingType};
+use crate::pages::{self, Pages};
+use crate::pin::PinFlags;
+use crate::vma::Vma;
+
+/// The first driver that maps the dma-buf of a discrete GPU (release notes of 610.43.02).
+const FIRST: u32 = 610;
+
+/// Whether the driver is one that grants it. Earlier ones are not tried: each refused mmap leaves an error in the kernel's log.
+pub(crate) fn open() -> Result<Found, Error> {
+    let release = rm::release().map_err(|error| match error {
+        Error::Refused { why, kind, .. } => refuse(why, kind),
+        other => other,
+    })?;
+    judge(&release)?;
+    Ok(Found {
+        backend: Arc::new(DmaBuf),
+        why: format!("driver {release} maps dma-buf files"),
+    })
+}
+
+fn judge(release: &str) -> Result<(), Error> {
+    match rm::major(release) {
+        Some(major) if major >= FIRST => Ok(()),
+        Some(major) => Err(refuse(
+            format!(
+                "driver {major} refuses mmap of dma-buf on discrete GPUs (errno 524); {FIRST} is the first that grants it"
+            ),
+            Kind::Unsupported,
+        )),
+        None => Err(refuse(
+            format!("the driver does not tell its release, so it is older than 530; {FIRST} is needed"),
+            Kind::Unsupported,
+        )),
+    }
+}
+
+fn refuse(why: String, kind: Kind) -> Error {
+    Error::Refused {
+        backend: BackendKind::DmaBuf,
+        why,
+        kind,
+    }
+}
+
+#[derive(Debug)]
+struct DmaBuf;
+
+static NEXT_HANDLE: AtomicU64 = AtomicU64::new(1);
+
+impl Backend for DmaBuf {
+    fn kind(&self) -> BackendKind {
+        BackendKind::DmaBuf
+    }
+
+    fn version(&self) -> (u16, u16) {
+        super::EQUAL_TO
+    }
+
+    /// As gdrcopy's own dma-buf backend answers: all three.
+    fn attribute(&self, _attribute: Attribute) -> i32 {
+        1
+    }
+
+    fn pin(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Box<dyn Pinned>, Error> {
+        let page = host_page();
+        let pages = pages::around(address, length as u64, page).ok_or(Error::Address { address })?;
+        let cuda = |operation| move |source| Error::Cuda { operation, source };
+        let described = match pointer::describe(address) {
+            Err(error) if pointer::is_unknown(&error) => return Err(Error::Address { address }),
+            described => described.map_err(cuda("ask CUDA about the address"))?,
+        };
+        if described.kind != MemoryKind::Device {
+            return Err(Error::Memory {
+                address,
+                why: "it is not a GPU's own memory".to_owned(),
+            });
+        }
+        let mapping = if flags.force_pcie {
+            DmaBufMapping::Pcie
+        } else {
+            DmaBufMapping::Default
+        };
+        let file = pointer::dmabuf(pages.start, pages.length as usize, mapping)
+            .map_err(cuda("export the memory as a dma-buf"))?;
+        let live = described.base.get() + described.size;
+        let span = Span {
+            address,
+            at: pages.lead as usize,
+            length: (length as u64).min(live.saturating_sub(address.get())),
+        };
+        Ok(Box::new(DmaBufPin {
+            handle: NEXT_HANDLE.fetch_add(1, Ordering::Relaxed),
+            file,
+            pages,
+            page,
+            length,
+            span,
+            mapping_type: mapping_type(described.ordinal, flags),
+            verified: AtomicBool::new(false),
+        }))
+    }
+}
+
+/// How the driver maps it (nv-dmabuf.c of 610): write-combined on `x86_64`; on aarch64 cached where GPU and CPU are coherent and
+/// PCIe was not asked for, else as device memory, whatever gdrcopy calls that.
+fn mapping_type(ordinal: u32, flags: PinFlags) -> MappingType {
+    if cfg!(target_arch = "x86_64") {
+        return MappingType::WriteCombining;
+    }
+    if !flags.force_pcie && rm::is_coherent(ordinal) {
+        MappingType::Caching
+    } else {
+        MappingType::Device
+    }
+}
+
+#[derive(Debug)]
+struct DmaBufPin {
+    handle: u64,
+    file: OwnedFd,
+    pages: Pages,
+    page: u64,
+    length: usize,
+    span: Span,
+    mapping_type: MappingType,
+    verified: AtomicBool,
+}
+
+impl DmaBufPin {
+    /// Drivers before 610 mapped the wrong part of memory made of several objects; what is handed out is verified.
+    fn verify(&self, base: std::ptr::NonNull<u8>) -> Result<(), Error> {
+        if self.verified.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let reader = Reader::open(self.span.address).map_err(|source| Error::Cuda {
+            operation: "make a stream in the memory's context",
+            source,
+        })?;
+        rm::check(&reader, base, &[self.span], &[])?;
+        self.verified.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Pinned for DmaBufPin {
+    fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    fn pages(&self) -> Result<PinnedPages, Error> {
+        Ok(PinnedPages {
+            start: self.pages.start,
+            length: self.pages.length,
+            page: self.page as u32,
+            cycles: (0, 0),
+        })
+    }
+
+    fn map(&self, request: MapRequest) -> Result<Area, Error> {
+        request.accepts(self.mapping_type)?;
+        let failed = |source| Error::System {
+            operation: "map the dma-buf of the memory".to_owned(),
+            source,
+        };
+        let length = self.pages.length as usize;
+        let mut vma = Vma::reserve(length).map_err(failed)?;
+        let placed = vma.place(0, length, self.file.as_fd(), 0).map_err(failed)?;
+        placed.ok_or(Error::GpuLost {
+            sign: "mapping a dma-buf gave no address",
+        })?;
+        vma.keep_from_children().map_err(failed)?;
+        self.verify(vma.base())?;
+        Ok(Area {
+            vma,
+            lead: self.pages.lead as usize,
+            length: self.length,
+            mapping_type: self.mapping_type,
+            caching: self.mapping_type.caching(),
+            near: None,
+            _held: Box::new(()),
+        })
+    }
+
+    /// Never: the file keeps the memory.
+    fn revoked(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drivers_are_taken_from_610_on() {
+        judge("610.43.02").unwrap();
+        judge("620.06").unwrap();
+        let error = judge("580.159.04").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("driver 580 refuses mmap of dma-buf on discrete GPUs (errno 524)"),
+            "{error}"
+        );
+        assert_eq!(error.kind(), Kind::Unsupported);
+        assert!(judge("").is_err());
+    }
+}
