@@ -57,7 +57,7 @@ fn play(session: &Session<'_>) -> Result<ProbeResult, Trouble> {
             }
             looks = looks.wrapping_add(1);
             // The clock is looked at rarely: it costs as much as a look at the reply.
-            if looks % 4096 == 0 && begun.elapsed() > PATIENCE {
+            if looks.is_multiple_of(4096) && begun.elapsed() > PATIENCE {
                 mapping.store(0, STOP)?;
                 mapping.fence();
                 let why = format!(

@@ -207,7 +207,7 @@ impl Check<'_> {
             Pattern::new(2).fill(host, first);
             self.mapping.write(start, host)?;
             // A whole number of words is for the GPU's kernel, which spares the way back.
-            if whole > PIECE && length % 4 == 0 {
+            if whole > PIECE && length.is_multiple_of(4) {
                 let stream = &self.session.stream;
                 let differ = stream.check_pattern(self.memory, start, length, Pattern::new(2), first)?;
                 if let Some(word) = differ.first {

@@ -47,7 +47,7 @@ fn amount(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|(_, shift)| bytes >> shift > 0) {
         Some((unit, shift)) => {
-            let tenths = u128::from(bytes) * 10 >> shift;
+            let tenths = (u128::from(bytes) * 10) >> shift;
             format!("{}.{} {unit}", tenths / 10, tenths % 10)
         }
         None => format!("{bytes} B"),
