@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::operation::Step;
-use crate::{Allocation, Device, DevicePtr, Error};
+use crate::{Allocation, Device, DevicePtr, Error, Pattern};
 
 /// A GPU, real or not.
 ///
@@ -149,13 +149,13 @@ pub(crate) enum Kernel {
     FillPattern {
         to: DevicePtr,
         words: u64,
-        seed: u64,
+        pattern: Pattern,
         first: u64,
     },
     CheckPattern {
         from: DevicePtr,
         words: u64,
-        seed: u64,
+        pattern: Pattern,
         first: u64,
         result: DevicePtr,
     },

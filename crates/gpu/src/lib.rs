@@ -6,7 +6,7 @@
 //!
 //! [`Gpu`] is a GPU in use, real ([`Gpu::open`]) or simulated ([`Gpu::sim`]), with its [`DeviceMemory`], [`HostMemory`],
 //! [`Stream`]s and [`Event`]s; every one of them keeps alive what it needs and undoes itself on drop. [`devices`] and
-//! [`Device::attribute`] ask without a context. [`pointer`] asks about memory that others allocated.
+//! [`Device::attribute`] ask without a context. [`mod@pointer`] asks about memory that others allocated.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 

@@ -124,13 +124,14 @@ impl MemoryOperation {
     }
 
     /// Waits until writes of third parties that arrived over PCIe are visible to the GPU. Only where
-    /// [`CAN_FLUSH_REMOTE_WRITES`](crate::Attribute::CAN_FLUSH_REMOTE_WRITES) is 1.
+    /// [`CAN_FLUSH_REMOTE_WRITES`](crate::Attribute::CAN_FLUSH_REMOTE_WRITES) is 1 (an H200 says 0: it refuses this, and needs
+    /// no flush for its own reads).
     #[must_use]
     pub fn flush_remote_writes() -> Self {
         Self::bare(Step::FlushRemoteWrites)
     }
 
-    /// Follows a wait with a flush of remote writes; of another operation, nothing changes.
+    /// Follows a wait with a flush of remote writes, under the same condition; of another operation, nothing changes.
     #[must_use]
     pub fn flushed(mut self) -> Self {
         if let Step::Wait32 { flush, .. } | Step::Wait64 { flush, .. } = &mut self.step {

@@ -23,14 +23,20 @@ impl Pattern {
         Self { seed }
     }
 
-    /// Word `index`: one xorshift step (13, 7, 17) of `seed` xor a multiple of 2⁶⁴/φ, its upper half.
+    /// Word `index`: one xorshift step (13, 7, 17) of a multiple of the seed xor a multiple of 2⁶⁴/φ, its upper half.
     #[must_use]
     pub const fn word(self, index: u64) -> u32 {
-        let mut x = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.seed;
+        let mut x = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.key();
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
         (x >> 32) as u32
+    }
+
+    /// The seed spread over 64 bits: the step alone does not carry low bits into the upper half, and neighbouring seeds would
+    /// give one pattern.
+    pub(crate) const fn key(self) -> u64 {
+        self.seed.wrapping_mul(0xbf58_476d_1ce4_e5b9)
     }
 
     /// Fills `bytes` with the pattern from word `first` on, little-endian; a last partial word is cut.
@@ -62,7 +68,7 @@ mod tests {
     fn the_words_are_those_worked_out_by_hand() {
         // Computed with Python's integers from the definition in `word`'s documentation.
         assert_eq!(Pattern::new(0).word(0), 0xdc1b_77ae);
-        assert_eq!(Pattern::new(0x1234_5678_9abc_def0).word(1000), 0xc7fe_07b4);
+        assert_eq!(Pattern::new(0x1234_5678_9abc_def0).word(1000), 0x3faf_5197);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub struct Pointer {
     pub address: DevicePtr,
     /// Where its allocation starts (`cuMemGetAddressRange`); of `cuMemCreate` memory, the mapping.
     pub base: DevicePtr,
-    /// Bytes from `base`; what was asked for, not what the driver rounded it to.
+    /// Bytes from `base`: what was asked for; of `cuMemCreate` memory, what is mapped.
     pub size: u64,
     /// Whose memory it is.
     pub kind: MemoryKind,
@@ -41,7 +41,8 @@ pub struct Pointer {
     pub buffer_id: u64,
     /// Whether `cuIpcGetMemHandle` serves it: `cuMemAlloc`'s memory.
     pub ipc_capable: bool,
-    /// Whether third parties may reach it over PCIe; `None` if the driver is too old to say (before CUDA 11.3 or so).
+    /// What CUDA says of GPUDirect RDMA to it; `None` if the driver is too old to say. On an H200 (driver 580) it is false of
+    /// pool memory, of which there is a dma-buf all the same.
     pub rdma_capable: Option<bool>,
     /// Whether it comes from a stream-ordered pool (`cudaMallocAsync`).
     pub mempool: bool,
@@ -76,7 +77,7 @@ pub enum DmaBufMapping {
     Pcie,
 }
 
-/// What CUDA knows of `address`. About 10 µs.
+/// What CUDA knows of `address`. 2 to 4 µs (measured: H200, driver 580).
 ///
 /// # Errors
 ///
@@ -259,7 +260,7 @@ impl Reader {
         })
     }
 
-    /// Copies `to.len()` bytes at `address`; done when it returns. About 10 µs for a few bytes.
+    /// Copies `to.len()` bytes at `address`; done when it returns. 8 µs for 64 bytes (measured: H200, driver 580).
     ///
     /// # Errors
     ///

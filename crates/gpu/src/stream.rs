@@ -185,7 +185,7 @@ impl Stream {
         let kernel = Kernel::FillPattern {
             to,
             words: bytes as u64 / 4,
-            seed: pattern.seed,
+            pattern,
             first,
         };
         self.enqueue(&[memory.held()], Work::Launch(kernel))
@@ -214,7 +214,7 @@ impl Stream {
         let kernel = Kernel::CheckPattern {
             from,
             words: bytes as u64 / 4,
-            seed: pattern.seed,
+            pattern,
             first,
             result: result.address(),
         };
@@ -248,7 +248,8 @@ impl Stream {
         self.enqueue(&[flag.held(), reply.held()], Work::Launch(kernel))
     }
 
-    /// Puts a batch of memory operations in, which are done in order.
+    /// Puts a batch of memory operations in, which are done in order. More than 255 go to the driver in several calls: what
+    /// other threads put into the stream meanwhile comes before or after the batch, never in between.
     ///
     /// A wait blocks this stream alone, but for as long as it takes: use [`Self::synchronize_within`], and mind that device
     /// work of the same process which synchronises implicitly (freeing memory, loading code) waits with it.

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::{
-    Context, CuResult, Device, Event, Function, GenericHandle, IpcMemHandle, MemAccessDesc, MemAllocationProp,
+    Context, CuResult, Device, Event, Function, GenericHandle, Graph, IpcMemHandle, MemAccessDesc, MemAllocationProp,
     MemPoolProps, MemoryPool, Module, Stream, StreamMemOp, Uuid,
 };
 
@@ -131,6 +131,9 @@ functions! {
     cuStreamQuery = "cuStreamQuery"(Stream);
     cuStreamWaitEvent = "cuStreamWaitEvent"(Stream, Event, u32);
     cuStreamIsCapturing = "cuStreamIsCapturing"(Stream, *mut u32);
+    cuStreamBeginCapture = "cuStreamBeginCapture_v2"(Stream, u32);
+    cuStreamEndCapture = "cuStreamEndCapture"(Stream, *mut Graph);
+    cuGraphDestroy = "cuGraphDestroy"(Graph);
     cuThreadExchangeStreamCaptureMode = "cuThreadExchangeStreamCaptureMode"(*mut u32);
 
     cuEventCreate = "cuEventCreate"(*mut Event, u32);

@@ -40,6 +40,8 @@ handles! {
     Module;
     /// `CUfunction`.
     Function;
+    /// `CUgraph`.
+    Graph;
     /// `CUmemoryPool`.
     MemoryPool;
 }

@@ -75,18 +75,21 @@ impl CudaGpu {
                 let parameters = [flag.get(), reply.get(), u64::from(rounds), limit, 0];
                 (kernels.ping_pong, parameters, 1)
             }
-            Kernel::FillPattern { to, words, seed, first } => {
-                (kernels.fill_pattern, [to.get(), words, seed, first, 0], words)
-            }
+            Kernel::FillPattern {
+                to,
+                words,
+                pattern,
+                first,
+            } => (kernels.fill_pattern, [to.get(), words, pattern.key(), first, 0], words),
             Kernel::CheckPattern {
                 from,
                 words,
-                seed,
+                pattern,
                 first,
                 result,
             } => (
                 kernels.check_pattern,
-                [from.get(), words, seed, first, result.get()],
+                [from.get(), words, pattern.key(), first, result.get()],
                 words,
             ),
         };

@@ -8,6 +8,9 @@ use crate::backend::Work;
 use crate::operation::{Compare, Step};
 use crate::{Error, Failure};
 
+/// As many operations as one call takes: 256 are refused (documented, and seen with driver 580).
+const BATCH: usize = 255;
+
 impl CudaGpu {
     /// Starts one piece of work; the context is current.
     ///
@@ -50,20 +53,21 @@ impl CudaGpu {
         }
     }
 
-    /// The v2 operations are on by default since CUDA 11.7. Before, there is v1, off unless the module was told otherwise, and
-    /// without barriers.
+    /// Puts operations in, in order, in as many calls as it takes.
     fn batch(&self, stream: sys::Stream, steps: &[Step]) -> Answer<()> {
         let mut parameters: Vec<sys::StreamMemOp> = steps.iter().map(|&step| parameters(step)).collect();
-        let count = parameters.len() as u32;
-        match call!(
-            self.driver,
-            cuStreamBatchMemOp_v2(stream, count, parameters.as_mut_ptr(), 0)
-        ) {
+        parameters
+            .chunks_mut(BATCH)
+            .try_for_each(|part| self.part(stream, part))
+    }
+
+    /// The v2 operations are on by default since CUDA 11.7. Before, there is v1, off unless the module was told otherwise, and
+    /// without barriers.
+    fn part(&self, stream: sys::Stream, part: &mut [sys::StreamMemOp]) -> Answer<()> {
+        let count = part.len() as u32;
+        match call!(self.driver, cuStreamBatchMemOp_v2(stream, count, part.as_mut_ptr(), 0)) {
             Err(Failure::Missing { .. }) => {
-                call!(
-                    self.driver,
-                    cuStreamBatchMemOp_v1(stream, count, parameters.as_mut_ptr(), 0)
-                )
+                call!(self.driver, cuStreamBatchMemOp_v1(stream, count, part.as_mut_ptr(), 0))
             }
             answer => answer,
         }

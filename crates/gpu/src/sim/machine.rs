@@ -17,7 +17,7 @@ use super::queue::{Item, Operation, Queue};
 use super::space::{self, Span};
 use crate::backend::{Backend, Block, Destroyed, EventHandle, HostBlock, Kernel, Registration, StreamHandle, Work};
 use crate::operation::Step;
-use crate::{Allocation, Device, DevicePtr, Error, Failure, Pattern};
+use crate::{Allocation, Device, DevicePtr, Error, Failure};
 
 /// As much memory as a simulated GPU has. It is taken from the host only as it is touched.
 const MEMORY: u64 = 64 << 30;
@@ -351,22 +351,27 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             rounds,
             limit,
         },
-        Kernel::FillPattern { to, words, seed, first } => SimKernel::FillPattern {
+        Kernel::FillPattern {
+            to,
+            words,
+            pattern,
+            first,
+        } => SimKernel::FillPattern {
             to: find(to, words as usize * 4)?,
             words: words as usize,
-            pattern: Pattern::new(seed),
+            pattern,
             first,
         },
         Kernel::CheckPattern {
             from,
             words,
-            seed,
+            pattern,
             first,
             result,
         } => SimKernel::CheckPattern {
             from: find(from, words as usize * 4)?,
             words: words as usize,
-            pattern: Pattern::new(seed),
+            pattern,
             first,
             result: find(result, 16)?,
         },

@@ -20,7 +20,7 @@ use gdr_sys::cuda::DeviceAttribute;
 pub(crate) use machine::SimGpu;
 pub use space::{Located, is_live, locate};
 
-/// What the simulated GPU answers when asked for an attribute: what bears on GPUDirect, as an H200 with the open driver does.
+/// What the simulated GPU answers when asked for an attribute: what bears on GPUDirect, true to what the simulation does.
 pub(crate) fn attribute(attribute: DeviceAttribute) -> Option<i32> {
     match attribute {
         DeviceAttribute::UNIFIED_ADDRESSING

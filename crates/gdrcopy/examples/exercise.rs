@@ -1,0 +1,490 @@
+//! Proves the mapping of GPU memory on this machine and says what it costs: `exercise [part]... [cycles=N] [nobody]`.
+//!
+//! Parts: `verify`, `unaligned`, `times`, `cycles`, `fork`, `freed`, `shared`; all of them without a word. `nobody` gives up root first, for user
+//! 65534. `GDR_BACKEND` forces a backend. Exit code 1 where anything is wrong.
+
+use std::error::Error;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use gdrcopy::{BackendKind, Gdr, MapRequest, PinFlags};
+use gpu::{Allocation, Gpu, Pattern, Stream};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Every sort of memory that has to map.
+const SORTS: [Allocation; 3] = [
+    Allocation::Malloc,
+    Allocation::Create {
+        exportable: false,
+        rdma: true,
+    },
+    Allocation::Create {
+        exportable: true,
+        rdma: true,
+    },
+];
+
+/// A part of an exercise: its name and what does it.
+type Part = (&'static str, fn(&World) -> Outcome);
+
+const PARTS: [Part; 7] = [
+    ("verify", verify),
+    ("unaligned", unaligned),
+    ("times", times),
+    ("cycles", cycles),
+    ("fork", fork),
+    ("freed", freed),
+    ("shared", shared),
+];
+
+struct World {
+    gdr: Gdr,
+    gpu: Gpu,
+    stream: Stream,
+    cycles: usize,
+}
+
+fn main() -> Outcome {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "nobody") {
+        become_nobody()?;
+    }
+    for found in Gdr::explain() {
+        say(&format!(
+            "{:8} {:?}: {}",
+            found.backend.name(),
+            found.outcome,
+            found.why
+        ))?;
+    }
+    let gdr = Gdr::open()?;
+    let gpu = if gdr.backend() == BackendKind::Sim {
+        Gpu::sim()
+    } else {
+        Gpu::open(0)?
+    };
+    let number = |word: &String| word.strip_prefix("cycles=").and_then(|number| number.parse().ok());
+    let world = World {
+        stream: gpu.stream()?,
+        cycles: words.iter().find_map(number).unwrap_or(10_000),
+        gdr,
+        gpu,
+    };
+    say(&format!("backend {}, {}", world.gdr.backend(), world.gpu.device().name))?;
+    let chosen = |name: &str| words.iter().any(|word| word == name);
+    let any = PARTS.iter().any(|(name, _)| chosen(name));
+    let mut wrong = 0;
+    for (name, part) in PARTS.iter().filter(|(name, _)| !any || chosen(name)) {
+        let begun = Instant::now();
+        let verdict = part(&world);
+        let took = begun.elapsed();
+        match verdict {
+            Ok(()) => say(&format!("{name}: well, {took:.2?}"))?,
+            Err(error) => {
+                wrong += 1;
+                say(&format!("{name}: WRONG, {took:.2?}: {}", sentence(&*error)))?;
+            }
+        }
+    }
+    std::process::exit(i32::from(wrong > 0));
+}
+
+/// Every byte of every sort and size, both ways: a kernel writes and the CPU reads, the CPU writes and a kernel reads.
+fn verify(world: &World) -> Outcome {
+    for sort in SORTS {
+        for bytes in [512, 4 << 10, 64 << 10, 64 << 20, 6 << 30] {
+            if world.gpu.is_sim() && bytes > 64 << 20 {
+                continue;
+            }
+            let begun = Instant::now();
+            let memory = world.gpu.allocate(sort, bytes)?;
+            let mut mapping = world
+                .gdr
+                .pin(&memory, 0..bytes, PinFlags::default())?
+                .map(MapRequest::Default)?;
+            let mapped = begun.elapsed();
+            let (theirs, ours) = (Pattern::new(bytes as u64), Pattern::new(!(bytes as u64)));
+            world.stream.fill_pattern(&memory, 0, bytes, theirs, 0)?;
+            world.stream.synchronize()?;
+            let mut buffer = vec![0; bytes.min(64 << 20)];
+            for at in (0..bytes).step_by(buffer.len()) {
+                mapping.read(at, &mut buffer)?;
+                if let Some(byte) = theirs.first_difference(&buffer, at as u64 / 4) {
+                    return Err(format!("{sort}, {bytes} bytes: byte {} differs for the CPU", at + byte).into());
+                }
+            }
+            for at in (0..bytes).step_by(buffer.len()) {
+                ours.fill(&mut buffer, at as u64 / 4);
+                mapping.write(at, &buffer)?;
+            }
+            let mismatches = world.stream.check_pattern(&memory, 0, bytes, ours, 0)?;
+            if mismatches.words != 0 {
+                return Err(format!("{sort}, {bytes} bytes: {mismatches:?} for the GPU").into());
+            }
+            let kind = mapping.mapping_type();
+            say(&format!(
+                "  {sort}, {bytes} bytes at {}: every byte, {kind}, mapped in {mapped:.2?}",
+                memory.address()
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+/// Parts of an allocation that begin and end anywhere.
+fn unaligned(world: &World) -> Outcome {
+    for sort in SORTS {
+        let memory = world.gpu.allocate(sort, 1 << 20)?;
+        for (start, length) in [
+            (1, 1),
+            (7, 9),
+            (4095, 3),
+            (65535, 2),
+            (65537, 65535),
+            (1000, 200_001),
+            ((1 << 20) - 5, 5),
+        ] {
+            let pin = world.gdr.pin(&memory, start..start + length, PinFlags::default())?;
+            let mut mapping = pin.map(MapRequest::Default)?;
+            let mut expected = vec![0; length];
+            Pattern::new(start as u64).fill(&mut expected, 0);
+            mapping.write(0, &expected)?;
+            let mut seen = vec![0; length];
+            world.stream.read(&memory, start, &mut seen)?;
+            if seen != expected {
+                return Err(format!("{sort}: {length} bytes at {start} written by the CPU").into());
+            }
+            expected.reverse();
+            world.stream.write(&memory, start, &expected)?;
+            mapping.read(0, &mut seen)?;
+            let info = pin.info()?;
+            if seen != expected
+                || info.va % 65536 != 0
+                || info.va + info.mapped_size < memory.address().get() + (start + length) as u64
+            {
+                return Err(format!("{sort}: {length} bytes at {start} read by the CPU, {info:?}").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What pinning, mapping and letting go cost: medians of 100 after 10.
+fn times(world: &World) -> Outcome {
+    say(&format!(
+        "  {:44} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "µs", "pin", "map", "pin+map", "remap", "unmap", "unpin"
+    ))?;
+    for sort in SORTS {
+        for bytes in [4 << 10, 64 << 10, 1 << 20, 64 << 20] {
+            let memory = world.gpu.allocate(sort, bytes)?;
+            let mut columns: [Vec<f64>; 6] = Default::default();
+            for round in 0..110 {
+                let begun = Instant::now();
+                let pin = world.gdr.pin(&memory, 0..bytes, PinFlags::default())?;
+                let pinned = begun.elapsed();
+                let mapping = pin.map(MapRequest::Default)?;
+                let mapped = begun.elapsed();
+                drop(mapping);
+                let unmapped = begun.elapsed();
+                drop(pin.map(MapRequest::Default)?);
+                let again = begun.elapsed();
+                drop(pin);
+                let unpinned = begun.elapsed();
+                if round >= 10 {
+                    let spans = [
+                        pinned,
+                        mapped - pinned,
+                        mapped,
+                        again - unmapped,
+                        unmapped - mapped,
+                        unpinned - again,
+                    ];
+                    columns
+                        .iter_mut()
+                        .zip(spans)
+                        .for_each(|(column, span)| column.push(span.as_secs_f64() * 1e6));
+                }
+            }
+            let medians = columns.map(|mut column| {
+                column.sort_by(f64::total_cmp);
+                format!("{:8.1}", column[column.len() / 2])
+            });
+            say(&format!(
+                "  {:44} {}",
+                format!("{sort}, {bytes} bytes"),
+                medians.join(" ")
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+/// Eight threads, random sizes, no leak: of files, of mappings, of GPU memory, of BAR1.
+fn cycles(world: &World) -> Outcome {
+    let one = |seed: u64| -> Outcome {
+        let sort = SORTS[(seed % 3) as usize];
+        let bytes = 1 + (Pattern::new(seed).word(1) as usize) % (4 << 20);
+        let memory = world.gpu.allocate(sort, bytes)?;
+        let mut mapping = world
+            .gdr
+            .pin(&memory, 0..bytes, PinFlags::default())?
+            .map(MapRequest::Default)?;
+        let last = bytes - 1;
+        mapping.write(last, &[seed as u8])?;
+        let mut seen = [0];
+        mapping.read(last, &mut seen)?;
+        if seen[0] == seed as u8 {
+            Ok(())
+        } else {
+            Err("a byte written is not read".into())
+        }
+    };
+    for seed in 0..3 {
+        one(seed)?;
+    }
+    // Every way has been proven by now, and what that keeps is kept.
+    let before = footprint(world)?;
+    let (done, begun) = (AtomicUsize::new(0), Instant::now());
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8_u64)
+            .map(|thread| {
+                let (one, done) = (&one, &done);
+                scope.spawn(move || {
+                    let mut seed = thread << 32;
+                    while done.fetch_add(1, Ordering::Relaxed) < world.cycles {
+                        seed += 1;
+                        if let Err(error) = one(seed) {
+                            return Some(sentence(&*error));
+                        }
+                    }
+                    None
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .filter_map(|thread| thread.join().unwrap_or_else(|_| Some("a thread panicked".to_owned())))
+            .collect()
+    });
+    let after = footprint(world)?;
+    say(&format!(
+        "  {} cycles in {:.2?}; before {before:?}, after {after:?}",
+        world.cycles,
+        begun.elapsed()
+    ))?;
+    if !failures.is_empty() {
+        return Err(failures.join("; ").into());
+    }
+    // The CUDA driver keeps a file or a mapping now and then; a leak of ours would be one a cycle.
+    let grown = after.files > before.files + 8
+        || after.mappings > before.mappings + 200
+        || after.bar1 != before.bar1
+        || after.memory > before.memory + (64 << 20);
+    if grown {
+        Err("something was not given back".into())
+    } else {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Footprint {
+    files: usize,
+    mappings: usize,
+    /// Bytes of GPU memory in use.
+    memory: u64,
+    /// Bytes of BAR1 in use, as NVML says.
+    bar1: Option<u64>,
+}
+
+fn footprint(world: &World) -> Result<Footprint, Box<dyn Error>> {
+    world.stream.synchronize()?;
+    let (free, total) = world.gpu.memory_info()?;
+    Ok(Footprint {
+        files: std::fs::read_dir("/proc/self/fd")?.count(),
+        mappings: std::fs::read_to_string("/proc/self/maps")?.lines().count(),
+        memory: total - free,
+        bar1: bar1(world),
+    })
+}
+
+fn bar1(world: &World) -> Option<u64> {
+    if world.gpu.is_sim() {
+        return None;
+    }
+    let output = std::process::Command::new("nvidia-smi")
+        .args(["-q", "-d", "MEMORY"])
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let bar1 = text.split("BAR1 Memory Usage").nth(1)?;
+    let used = bar1.lines().find(|line| line.trim_start().starts_with("Used"))?;
+    used.split(':').nth(1)?.trim().trim_end_matches(" MiB").parse().ok()
+}
+
+/// A forked child's access to its parent's mapping faults, and the child's exit takes nothing from the parent.
+fn fork(world: &World) -> Outcome {
+    let memory = world.gpu.allocate(Allocation::Malloc, 65536)?;
+    world.stream.write(&memory, 0, &[0xA5; 64])?;
+    let pin = world.gdr.pin(&memory, 0..65536, PinFlags::default())?;
+    let mapping = pin.map(MapRequest::Default)?;
+    let touches = in_child(|| {
+        // SAFETY: the child has no such mapping, which is what this shows: the read faults.
+        i32::from(unsafe { mapping.as_ptr().read_volatile() })
+    })?;
+    let refused = in_child(|| match pin.info() {
+        Err(error) => error.errno(),
+        Ok(_) => 0,
+    })?;
+    let child_drops = in_child(|| {
+        // SAFETY: bitwise copies whose originals live on in the parent: what the child undoes must not reach it. The child ends at once.
+        let (mapping, pin) = unsafe { (std::ptr::read(&raw const mapping), std::ptr::read(&raw const pin)) };
+        drop(mapping);
+        drop(pin);
+        0
+    })?;
+    say(&format!(
+        "  child's read ended with {touches:?}, its info with {refused:?}, its drop with {child_drops:?}"
+    ))?;
+    let mut seen = [0; 64];
+    mapping.read(0, &mut seen)?;
+    let faults = matches!(touches, Ended::Signal(libc::SIGSEGV | libc::SIGBUS));
+    if faults && refused == Ended::Code(libc::EACCES) && child_drops == Ended::Code(0) && seen == [0xA5; 64] {
+        return Ok(());
+    }
+    Err("the child reached its parent's mapping, or hurt it".into())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    Code(i32),
+    Signal(i32),
+}
+
+fn in_child(work: impl FnOnce() -> i32) -> Result<Ended, Box<dyn Error>> {
+    // SAFETY: the child calls `work`, which allocates little and takes no lock that another thread may hold, and then _exit.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    if child == 0 {
+        let code = work();
+        // SAFETY: ends the child without running what belongs to the parent.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is written by the call and lives through it.
+    if unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(if libc::WIFSIGNALED(status) {
+        Ended::Signal(libc::WTERMSIG(status))
+    } else {
+        Ended::Code(libc::WEXITSTATUS(status))
+    })
+}
+
+/// Memory that is freed while mapped stays as it was, and is given to nobody else before it is unpinned.
+fn freed(world: &World) -> Outcome {
+    for sort in SORTS {
+        for bytes in [64 << 10, 64 << 20] {
+            let memory = world.gpu.allocate(sort, bytes)?;
+            let address = memory.address();
+            world.stream.fill(&memory, 0, bytes, 0x5A)?;
+            world.stream.synchronize()?;
+            // SAFETY: what is read after the free is our own memory still, or for a suballocation of CUDA's block at worst a later
+            // allocation of this program; both are read only.
+            let pin = unsafe { world.gdr.pin_raw(address, bytes, PinFlags::default()) }?;
+            let mapping = pin.map(MapRequest::Default)?;
+            memory.free()?;
+            let others: Vec<_> = (0..4)
+                .map(|_| world.gpu.allocate(sort, 2 << 20))
+                .collect::<Result<_, _>>()?;
+            for other in &others {
+                world.stream.fill(other, 0, 2 << 20, 0xC3)?;
+            }
+            world.stream.synchronize()?;
+            let mut seen = vec![0; bytes];
+            mapping.read(0, &mut seen)?;
+            if let Some(at) = seen.iter().position(|&byte| byte != 0x5A) {
+                return Err(format!("{sort}, {bytes} bytes: byte {at} is {:#x} after the free", seen[at]).into());
+            }
+            if pin.revoked()? {
+                return Err(format!("{sort}: revoked").into());
+            }
+        }
+    }
+    // SAFETY: nothing is done with the pin; the address is of memory that is gone.
+    match unsafe { world.gdr.pin_raw(gpu::DevicePtr::new(0x1000), 64, PinFlags::default()) } {
+        Err(error) if error.errno() == libc::EINVAL => Ok(()),
+        other => Err(format!("an address that is nobody's: {other:?}").into()),
+    }
+}
+
+/// Several pins and mappings of one buffer, by several threads, and by the C library's way of two pins in one page.
+fn shared(world: &World) -> Outcome {
+    let memory = world.gpu.allocate(Allocation::Malloc, 128 << 10)?;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8_usize)
+            .map(|thread| {
+                let (memory, gdr) = (&memory, &world.gdr);
+                scope.spawn(move || -> Result<(), String> {
+                    for round in 0..20_u8 {
+                        let range = thread * 16384..(thread + 1) * 16384;
+                        let pin = gdr
+                            .pin(memory, range, PinFlags::default())
+                            .map_err(|error| sentence(&error))?;
+                        let mut mapping = pin.map(MapRequest::Default).map_err(|error| sentence(&error))?;
+                        let bytes = [round ^ thread as u8; 16384];
+                        mapping.write(0, &bytes).map_err(|error| sentence(&error))?;
+                        let mut seen = [0; 16384];
+                        mapping.read(0, &mut seen).map_err(|error| sentence(&error))?;
+                        if seen != bytes {
+                            return Err(format!("thread {thread} reads another's bytes"));
+                        }
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?)
+    })?;
+    Ok(())
+}
+
+/// User and group 65534 and no others; the kernel drops the capabilities with them.
+fn become_nobody() -> Outcome {
+    // SAFETY: numbers and an empty list; no thread but this one runs yet.
+    let done =
+        unsafe { libc::setgroups(0, std::ptr::null()) == 0 && libc::setgid(65534) == 0 && libc::setuid(65534) == 0 };
+    if !done {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let lines = status
+        .lines()
+        .filter(|line| line.starts_with("Uid") || line.starts_with("CapEff"));
+    say(&lines.collect::<Vec<_>>().join(", "))
+}
+
+fn sentence(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn say(line: &str) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Manners: a thread's context, a capture under way and other threads' work are left alone, and nothing hangs.
+
+use std::time::{Duration, Instant};
+
+use gdr_sys::cuda as sys;
+use gpu::{Allocation, Compare, Error, Gpu, MemoryOperation, Pattern, pointer};
+
+use crate::{Outcome, Report, ensure};
+
+pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
+    report.trial("eight threads", || threads(gpu))?;
+    if gpu.is_sim() {
+        return Ok(());
+    }
+    report.trial("the thread's context is left alone", || context(gpu))?;
+    report.trial("a capture is left alone", || capture(gpu))?;
+    report.trial("opened a second time", || {
+        let again = Gpu::open(gpu.device().ordinal)?;
+        let memory = again.allocate(Allocation::Malloc, 64)?;
+        // The same primary context: memory of one is memory of the other.
+        gpu.stream()?.write(&memory, 0, &[1; 64])?;
+        Ok(String::new())
+    })?;
+    report.trial("a stream dropped in a wait", || dropped(gpu))?;
+    Ok(())
+}
+
+fn threads(gpu: &Gpu) -> Outcome {
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..8_u64)
+            .map(|seed| scope.spawn(move || worker(gpu, seed).map_err(|error| error.to_string())))
+            .collect();
+        let ends = workers.into_iter().map(|worker| worker.join());
+        ends.filter_map(|end| match end {
+            Ok(Ok(())) => None,
+            Ok(Err(words)) => Some(words),
+            Err(_) => Some("a panic".to_owned()),
+        })
+        .collect()
+    });
+    ensure(failures.is_empty(), failures.join("; "))?;
+    Ok(String::new())
+}
+
+fn worker(gpu: &Gpu, seed: u64) -> Outcome<()> {
+    let stream = gpu.stream()?;
+    for round in 0..20 {
+        let kind = crate::copies::KINDS[(seed as usize + round) % 5];
+        let bytes = 4096 << (round % 8);
+        let memory = gpu.allocate(kind, bytes)?;
+        let pattern = Pattern::new(seed * 1000 + round as u64);
+        stream.fill_pattern(&memory, 0, bytes, pattern, 0)?;
+        let mut seen = vec![0; bytes];
+        stream.read(&memory, 0, &mut seen)?;
+        ensure(pattern.first_difference(&seen, 0).is_none(), format!("{kind} {bytes}"))?;
+        if !gpu.is_sim() {
+            pointer::read(memory.address(), &mut seen[..64])?;
+        }
+    }
+    Ok(())
+}
+
+fn functions() -> Outcome<&'static sys::Functions> {
+    Ok(sys::library()?.functions())
+}
+
+fn current() -> Outcome<sys::Context> {
+    let function = functions()?.cuCtxGetCurrent.ok_or("no cuCtxGetCurrent")?;
+    let mut context = sys::Context::NULL;
+    // SAFETY: the out-parameter is a handle.
+    let result = unsafe { function(&mut context) };
+    ensure(result.is_ok(), result.to_string())?;
+    Ok(context)
+}
+
+fn context(gpu: &Gpu) -> Outcome {
+    ensure(current()?.is_null(), "this thread has a context already")?;
+    let memory = gpu.allocate(Allocation::Malloc, 64)?;
+    pointer::describe(memory.address())?;
+    pointer::ipc_handle(memory.address())?;
+    pointer::read(memory.address(), &mut [0; 4])?;
+    drop(memory);
+    ensure(current()?.is_null(), "this thread was left with a context")?;
+    Ok(String::new())
+}
+
+/// Captures in the strictest mode, does everything that is forbidden then, and still ends with a graph.
+fn capture(gpu: &Gpu) -> Outcome {
+    let functions = functions()?;
+    let begin = functions.cuStreamBeginCapture.ok_or("no cuStreamBeginCapture")?;
+    let end = functions.cuStreamEndCapture.ok_or("no cuStreamEndCapture")?;
+    let destroy = functions.cuGraphDestroy.ok_or("no cuGraphDestroy")?;
+    let stream = gpu.stream()?;
+    let captured = gpu.allocate(Allocation::Malloc, 64)?;
+    let raw = sys::Stream(stream.raw() as usize as *mut _);
+    // SAFETY: the stream is open, and idle.
+    let begun = unsafe { begin(raw, sys::STREAM_CAPTURE_MODE_GLOBAL) };
+    ensure(begun.is_ok(), begun.to_string())?;
+    let during = (|| -> Outcome<()> {
+        stream.fill(&captured, 0, 64, 1)?;
+        let memory = gpu.allocate(Allocation::Malloc, 4 << 20)?;
+        pointer::describe(memory.address())?;
+        pointer::ipc_handle(memory.address())?;
+        pointer::read(memory.address(), &mut [0; 64])?;
+        let created = gpu.allocate(
+            Allocation::Create {
+                exportable: true,
+                rdma: true,
+            },
+            4 << 20,
+        )?;
+        pointer::export_fd(created.address())?;
+        pointer::read(created.address(), &mut [0; 64])?;
+        Ok(())
+    })();
+    let mut graph = sys::Graph::NULL;
+    // SAFETY: the stream is open and capturing; the out-parameter is a handle.
+    let ended = unsafe { end(raw, &mut graph) };
+    if !graph.is_null() {
+        // SAFETY: the graph is ours, and used by nobody.
+        unsafe { destroy(graph) };
+    }
+    during?;
+    ensure(
+        ended.is_ok() && !graph.is_null(),
+        format!("the capture was spoilt: {ended}"),
+    )?;
+    Ok(String::new())
+}
+
+fn dropped(gpu: &Gpu) -> Outcome {
+    let stream = gpu.stream()?;
+    let word = gpu.pinned(4)?;
+    stream.batch(&[MemoryOperation::wait32(&word, 0, 1, Compare::Eq)?])?;
+    let start = Instant::now();
+    let end = stream.close();
+    let took = start.elapsed();
+    word.store_u32(0, 1)?;
+    ensure(took < Duration::from_secs(4), format!("it took {took:?}"))?;
+    match end {
+        Err(Error::Timeout { .. }) => Ok(format!("given up after {took:?}")),
+        other => Err(format!("{other:?}").into()),
+    }
+}

@@ -1,0 +1,93 @@
+//! Compiles the simulated `libcuda.so.1` beside this file and loads it, so that the crate under test finds it loaded already.
+
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use libloading::os::unix::{Library, RTLD_NOW};
+
+/// The simulated driver, to be spoilt and asked. Its state is the process's, so tests take turns.
+pub struct Fake {
+    library: &'static Library,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// What a test can ask the simulated driver.
+#[derive(Clone, Copy)]
+pub enum Count {
+    PrimaryContexts = 0,
+    Allocations = 1,
+    ContextsHere = 2,
+    CaptureModeHere = 3,
+    CaptureModeOfAllocation = 4,
+    Operations = 5,
+}
+
+/// The driver, as new; `old` must be the same for all tests of a process.
+pub fn fake(old: bool) -> Fake {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let library = LIBRARY.get_or_init(|| {
+        let path = compile(old);
+        // SAFETY: our own library, which does nothing when loaded.
+        unsafe { Library::open(Some(path), RTLD_NOW) }.unwrap()
+    });
+    Fake { library, _turn: turn }
+}
+
+impl Fake {
+    /// Makes a function return this code.
+    pub fn fail(&self, function: &str, code: u32) {
+        let name = CString::new(function).unwrap();
+        // SAFETY: the function has this type in `libcuda.rs`, and takes a string.
+        unsafe {
+            let fail = self
+                .library
+                .get::<unsafe extern "C" fn(*const i8, u32)>("fake_fail")
+                .unwrap();
+            fail(name.as_ptr().cast(), code);
+        }
+    }
+
+    /// Makes streams busy for ever, or idle.
+    pub fn busy(&self, busy: bool) {
+        // SAFETY: the function has this type in `libcuda.rs`.
+        unsafe { self.library.get::<extern "C" fn(u32)>("fake_busy").unwrap()(u32::from(busy)) };
+    }
+
+    pub fn count(&self, what: Count) -> i64 {
+        // SAFETY: the function has this type in `libcuda.rs`.
+        unsafe { self.library.get::<extern "C" fn(u32) -> i64>("fake_count").unwrap()(what as u32) }
+    }
+}
+
+/// `rustc` alone, half a second; test processes may do it at the same time.
+fn compile(old: bool) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cuda/libcuda.rs");
+    let variant = if old { "old" } else { "current" };
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fake-cuda-{variant}"));
+    std::fs::create_dir_all(&directory).unwrap();
+    let lock = std::fs::File::create(directory.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let library = directory.join("libcuda.so.1");
+    let age = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    if age(&library) > age(&source) {
+        return library;
+    }
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = Command::new(rustc);
+    command.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=cuda"]);
+    command.args([
+        "-Copt-level=1",
+        "-Clink-arg=-Wl,-soname,libcuda.so.1",
+        "--check-cfg=cfg(old)",
+    ]);
+    if old {
+        command.args(["--cfg", "old"]);
+    }
+    let output = command.arg("-o").arg(&library).arg(&source).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    library
+}

@@ -1,0 +1,183 @@
+//! Every memory operation: what it writes, what it waits for, and that a batch is done in order.
+
+use gpu::{Allocation, Compare, DeviceMemory, Error, Gpu, Kind, MemoryOperation, Stream};
+
+use crate::{MOMENT, PATIENCE};
+
+/// A stream waits for `value` on a word that is `before`, and must do so until it is `after`.
+struct Case {
+    compare: Compare,
+    value: u64,
+    before: u64,
+    after: u64,
+}
+
+const fn case(compare: Compare, value: u64, before: u64, after: u64) -> Case {
+    Case {
+        compare,
+        value,
+        before,
+        after,
+    }
+}
+
+#[test]
+fn a_32_bit_wait_ends_when_its_condition_holds_and_not_before() {
+    for case in [
+        case(Compare::Geq, 5, 4, 5),
+        case(Compare::Geq, 5, 4, 1000),
+        // The counter wraps: 3 is 4 after 0xffffffff, 0xfffffffe is 1 before.
+        case(Compare::Geq, 0xffff_ffff, 0xffff_fffe, 3),
+        // 0x80000004 is 0x7fffffff after 5, the furthest that counts as after.
+        case(Compare::Geq, 5, 0x8000_0005, 0x8000_0004),
+        case(Compare::Eq, 7, 8, 7),
+        case(Compare::And, 0x0100_0000, 0xfeff_ffff, 0x0100_0000),
+        case(Compare::Nor, 0xfeff_ffff, 0x0100_0000, 0xf000_0000),
+    ] {
+        let gpu = Gpu::sim();
+        let word = gpu.allocate(Allocation::Malloc, 8).unwrap();
+        set32(&gpu, &word, case.before as u32);
+        let wait = MemoryOperation::wait32(&word, 0, case.value as u32, case.compare).unwrap();
+        waits_for(&gpu, wait, || set32(&gpu, &word, case.after as u32));
+    }
+}
+
+#[test]
+fn a_64_bit_wait_looks_at_all_64_bits() {
+    for case in [
+        case(Compare::Geq, 1 << 40, (1 << 40) - 1, 1 << 40),
+        case(Compare::Geq, u64::MAX, u64::MAX - 1, 0),
+        // In 32 bits these would be equal.
+        case(Compare::Eq, (9 << 32) | 5, (8 << 32) | 5, (9 << 32) | 5),
+        case(Compare::And, 1 << 63, u64::MAX >> 1, 1 << 63),
+        case(Compare::Nor, u64::MAX >> 1, 1 << 63, 0),
+    ] {
+        let gpu = Gpu::sim();
+        let word = gpu.allocate(Allocation::Malloc, 8).unwrap();
+        set64(&gpu, &word, case.before);
+        let wait = MemoryOperation::wait64(&word, 0, case.value, case.compare).unwrap();
+        waits_for(&gpu, wait.flushed(), || set64(&gpu, &word, case.after));
+    }
+}
+
+#[test]
+fn writes_change_their_word_alone() {
+    let gpu = Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    let memory = gpu.allocate(Allocation::Malloc, 32).unwrap();
+    stream.fill(&memory, 0, 32, 0xee).unwrap();
+    stream
+        .batch(&[
+            MemoryOperation::write32(&memory, 4, 0x0403_0201).unwrap(),
+            MemoryOperation::barrier(),
+            MemoryOperation::write64(&memory, 16, 0x0807_0605_0403_0201).unwrap(),
+            MemoryOperation::flush_remote_writes(),
+        ])
+        .unwrap();
+    let mut seen = [0; 32];
+    stream.read(&memory, 0, &mut seen).unwrap();
+    let mut expected = [0xee; 32];
+    expected[4..8].copy_from_slice(&[1, 2, 3, 4]);
+    expected[16..24].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_batch_is_done_in_order_and_stops_at_a_wait() {
+    let gpu = Gpu::sim();
+    let (stream, other) = (gpu.stream().unwrap(), gpu.stream().unwrap());
+    let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
+    stream.fill(&memory, 0, 64, 0).unwrap();
+    stream.synchronize().unwrap();
+    stream
+        .batch(&[
+            MemoryOperation::write32(&memory, 0, 1).unwrap(),
+            MemoryOperation::wait32(&memory, 32, 1, Compare::Eq).unwrap(),
+            MemoryOperation::write32(&memory, 4, 2).unwrap(),
+        ])
+        .unwrap();
+    let words = || {
+        let mut seen = [0; 8];
+        other.read(&memory, 0, &mut seen).unwrap();
+        seen
+    };
+    // The first write is seen though the batch is not done; the one behind the wait is not.
+    let first = MemoryOperation::wait32(&memory, 0, 1, Compare::Eq).unwrap();
+    other.batch(&[first]).unwrap();
+    other.synchronize_within(PATIENCE).unwrap();
+    std::thread::sleep(MOMENT);
+    assert_eq!(words(), [1, 0, 0, 0, 0, 0, 0, 0]);
+    other
+        .batch(&[MemoryOperation::write32(&memory, 32, 1).unwrap()])
+        .unwrap();
+    stream.synchronize_within(PATIENCE).unwrap();
+    assert_eq!(words(), [1, 0, 0, 0, 2, 0, 0, 0]);
+}
+
+#[test]
+fn host_memory_is_waited_for_and_written_like_device_memory() {
+    let gpu = Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    let host = gpu.pinned(4096).unwrap();
+    let wait = MemoryOperation::wait32(&host, 128, 3, Compare::Geq).unwrap();
+    let write = MemoryOperation::write64(&host, 256, 77).unwrap();
+    stream.batch(&[wait, write]).unwrap();
+    std::thread::sleep(MOMENT);
+    assert_eq!(host.load_u64(256).unwrap(), 0);
+    host.store_u32(128, 3).unwrap();
+    stream.synchronize_within(PATIENCE).unwrap();
+    assert_eq!(host.load_u64(256).unwrap(), 77);
+}
+
+#[test]
+fn words_out_of_range_or_out_of_step_are_refused() {
+    let gpu = Gpu::sim();
+    let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
+    let refused = [
+        MemoryOperation::write32(&memory, 16, 0),
+        MemoryOperation::write32(&memory, 13, 0),
+        MemoryOperation::write32(&memory, 2, 0),
+        MemoryOperation::write64(&memory, 4, 0),
+        MemoryOperation::wait64(&memory, 12, 0, Compare::Eq),
+        MemoryOperation::wait32(&memory, usize::MAX, 0, Compare::Eq),
+    ];
+    for operation in refused {
+        assert_eq!(operation.unwrap_err().kind(), Kind::Invalid);
+    }
+}
+
+#[test]
+fn a_raw_address_that_is_no_memory_is_refused_as_the_driver_does() {
+    let gpu = Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
+    // SAFETY: the simulated GPU looks addresses up before it touches anything.
+    let beyond = unsafe { MemoryOperation::write32_at(memory.address().offset(16), 1) };
+    let error = stream.batch(&[beyond]).unwrap_err();
+    assert!(matches!(error, Error::MemoryOperations { count: 1, .. }), "{error}");
+    // SAFETY: inside `memory`, which lives on.
+    let inside = unsafe { MemoryOperation::write32_at(memory.address().offset(8), 5) };
+    stream.batch(&[inside]).unwrap();
+    let mut seen = [0; 4];
+    stream.read(&memory, 8, &mut seen).unwrap();
+    assert_eq!(u32::from_le_bytes(seen), 5);
+}
+
+fn waits_for(gpu: &Gpu, wait: MemoryOperation, release: impl FnOnce()) {
+    let stream: Stream = gpu.stream().unwrap();
+    stream.batch(std::slice::from_ref(&wait)).unwrap();
+    std::thread::sleep(MOMENT);
+    assert!(!stream.is_idle().unwrap(), "{wait:?} did not wait");
+    release();
+    if let Err(error) = stream.synchronize_within(PATIENCE) {
+        panic!("{wait:?} did not end: {error}");
+    }
+}
+
+fn set32(gpu: &Gpu, word: &DeviceMemory, value: u32) {
+    gpu.stream().unwrap().write(word, 0, &value.to_le_bytes()).unwrap();
+}
+
+fn set64(gpu: &Gpu, word: &DeviceMemory, value: u64) {
+    gpu.stream().unwrap().write(word, 0, &value.to_le_bytes()).unwrap();
+}
