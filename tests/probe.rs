@@ -79,6 +79,7 @@ fn every_part_of_the_probe_leaves_its_results() {
     assert!(sizes.starts_with(&[512, 4096, 65536]), "{sizes:?}");
     // The bytes there and back.
     assert_eq!(of("validate.malloc.copies")[1]["verified"], 8192);
+    assert_eq!(of("validate.malloc.neighbours")[0]["verified"], 16 * 512);
     assert!(of("validate.kernel.portable")[0]["verified"].as_u64() > Some(100_000));
     for direction in ["write", "read"] {
         for way in ["copy", "cuda.pinned", "cuda.pageable"] {

@@ -99,7 +99,7 @@ pub struct ProbeResult {
     pub max: Option<f64>,
     /// How many samples. A sample of something very short is the mean of a batch.
     pub samples: u64,
-    /// What the machine's topology promises, in the same unit; null where it promises nothing.
+    /// What the machine's topology promises, in the same unit: what the link carries. Null where it promises nothing.
     pub expected: Option<f64>,
     /// How it ended.
     pub verdict: ProbeVerdict,
@@ -121,7 +121,7 @@ pub enum ProbeVerdict {
     Slow,
     /// A byte was not what it should be.
     Wrong,
-    /// It could not be done here.
+    /// It could not be done here, or the figure cannot be true.
     Impossible,
 }
 

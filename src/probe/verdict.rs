@@ -3,13 +3,13 @@
 use super::statistics::Figures;
 use crate::model::{GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult, ProbeVerdict};
 
-/// What the topology promises, and how much less is too little.
+/// What the link carries, and how much less is too little.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Promise {
-    /// In the unit of the figures.
+    /// In the unit of the figures. No true figure is larger.
     pub value: f64,
-    /// Slow is what stays below this share of it.
-    pub share: f64,
+    /// Slow is what stays below this share of it; none where something else than the link is the limit.
+    pub share: Option<f64>,
 }
 
 /// What is being verified or measured, before anything is known of it.
@@ -128,13 +128,20 @@ fn weighed(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResult {
     let (Some(promise), Some(median)) = (promise, result.median) else {
         return result;
     };
-    result.expected = Some(promise.value);
-    if median < promise.value * promise.share {
+    let Promise { value, share } = promise;
+    result.expected = share.map(|_| value);
+    if median > value {
+        result.verdict = ProbeVerdict::Impossible;
+        result.reason = Some(format!(
+            "more than the {value:.1} {} that its link is said to carry: the port above is not the real one (virtual \
+             machines), or the bytes did not all go over it",
+            result.unit
+        ));
+    } else if let Some(share) = share.filter(|share| median < value * share) {
         result.verdict = ProbeVerdict::Slow;
         result.reason = Some(format!(
-            "less than {:.0} % of the {:.1} {} that the link carries",
-            promise.share * 100.0,
-            promise.value,
+            "less than {:.0} % of the {value:.1} {} that the link carries",
+            share * 100.0,
             result.unit
         ));
     }
@@ -172,7 +179,12 @@ mod tests {
     #[test]
     fn a_megabyte_in_thirty_microseconds_is_thirty_five_gigabytes_a_second() {
         let seconds = [30e-6; 8];
-        let promise = |share| Some(Promise { value: 63.0, share });
+        let promise = |share| {
+            Some(Promise {
+                value: 63.0,
+                share: Some(share),
+            })
+        };
         let fast = subject().bandwidth("copy.write.bandwidth", 1 << 20, 7, &seconds, promise(0.2));
         let median = fast.median.expect("a median");
         assert!((median - 34.9525).abs() < 0.001, "{median}");
@@ -183,6 +195,16 @@ mod tests {
         assert_eq!(
             slow.reason.as_deref(),
             Some("less than 60 % of the 63.0 GB/s that the link carries")
+        );
+        let limit = |value| Some(Promise { value, share: None });
+        let bounded = subject().bandwidth("copy.read.bandwidth", 1 << 20, 7, &seconds, limit(63.0));
+        assert_eq!((bounded.verdict, bounded.expected), (ProbeVerdict::Ok, None));
+        let untrue = subject().bandwidth("copy.read.bandwidth", 1 << 20, 7, &seconds, limit(0.25));
+        assert_eq!((untrue.verdict, untrue.required), (ProbeVerdict::Impossible, false));
+        assert!(
+            untrue
+                .reason
+                .is_some_and(|reason| reason.starts_with("more than the 0.2 GB/s"))
         );
         let latency = subject().latency("copy.write.latency", Some(1 << 20), 0, &seconds);
         assert_eq!((latency.unit.as_str(), latency.median), ("us", Some(30.0)));

@@ -68,7 +68,7 @@ pub struct Session<'a> {
 }
 
 /// The buffer is larger than the largest copy, so that copies may begin at an offset.
-const SLACK: usize = 64 << 10;
+const SLACK: usize = 1 << 20;
 
 impl<'a> Session<'a> {
     /// Opens everything, and tells how the GPU was reached, or that it was not.

@@ -1,6 +1,6 @@
 //! Every size in both directions: through the mapping, and by cuMemcpy with pinned and with pageable memory.
 
-use gpu::{HostMemory, Kind};
+use gpu::{HostMemory, Kind, Pattern};
 
 use super::session::{Session, Trouble, device_differs, pattern, reason, wrong_at};
 use crate::probe::bytes::compare;
@@ -15,6 +15,10 @@ const LIMITED_BY_LINK: usize = 16 << 20;
 /// A mapping's stores reach a third to a half of the link (measured: 34 of 63 GB/s on an H200, 9.6 of 15.8 on a V100):
 /// below a fifth something is wrong. Loads are limited by the CPU, not by the link.
 const STORES_SHARE: f64 = 0.2;
+/// Reads begin so far apart.
+const PAGE: usize = 4 << 10;
+/// More than a CPU has line fill buffers.
+const MOST_PLACES: usize = 64;
 /// The copy engine reaches six sevenths.
 const ENGINE_SHARE: f64 = 0.5;
 
@@ -77,7 +81,7 @@ fn report(
     Ok(())
 }
 
-fn promise(session: &Session<'_>, share: f64) -> Option<Promise> {
+fn promise(session: &Session<'_>, share: Option<f64>) -> Option<Promise> {
     session.task.link.map(|link| Promise {
         value: link as f64 / 1e9,
         share,
@@ -91,17 +95,54 @@ fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> 
     let samples = time(budget, || session.mapping.write(0, source))?;
     let wrong = device_differs(&session.stream, &session.memory, 0, source)?;
     let wrong = wrong.map(|mismatch| wrong_at(&session.memory, 0, &mismatch));
-    let promised = promise(session, STORES_SHARE);
+    let promised = promise(session, Some(STORES_SHARE));
     report(&session.about, "copy.write", bytes, &samples, wrong, promised, teller)?;
 
     teller.doing_for(format!("{bytes} bytes through the mapping, from the GPU"), budget.time)?;
-    // What the sweep to the GPU left is not what should come back.
-    let inverse: Vec<u8> = source.iter().map(|byte| !byte).collect();
-    session.stream.write(&session.memory, 0, &inverse)?;
+    let Session {
+        stream,
+        memory,
+        mapping,
+        ..
+    } = &*session;
+    let seed = Pattern::new(bytes as u64 + 200);
+    stream.fill_pattern(memory, 0, memory.len() / 4 * 4, seed, 0)?;
+    stream.synchronize()?;
+    let mut places = Places::new(memory.len(), bytes);
     let mut found = source.to_vec();
-    let samples = time(budget, || session.mapping.read(0, &mut found))?;
-    let wrong = compare(&inverse, &found).map(|mismatch| wrong_at(&session.memory, 0, &mismatch));
-    report(&session.about, "copy.read", bytes, &samples, wrong, None, teller)
+    let samples = time(budget, || mapping.read(places.next(), &mut found))?;
+    let mut expected = vec![0; bytes];
+    seed.fill(&mut expected, (places.last() / 4) as u64);
+    let wrong = compare(&expected, &found).map(|mismatch| wrong_at(memory, places.last(), &mismatch));
+    let promised = promise(session, None);
+    report(&session.about, "copy.read", bytes, &samples, wrong, promised, teller)
+}
+
+/// Where to read from next. A streaming load may be answered from the buffers that the last one filled (0.007 µs, where a
+/// round trip over PCI Express takes one microsecond): reads that follow each other begin elsewhere.
+struct Places {
+    stride: usize,
+    count: usize,
+    at: usize,
+}
+
+impl Places {
+    /// In a buffer of so many bytes, for reads of so many.
+    fn new(buffer: usize, bytes: usize) -> Self {
+        let stride = bytes.next_multiple_of(PAGE);
+        let count = (buffer.saturating_sub(bytes) / stride + 1).min(MOST_PLACES);
+        Self { stride, count, at: 0 }
+    }
+
+    fn next(&mut self) -> usize {
+        self.at = (self.at + 1) % self.count;
+        self.last()
+    }
+
+    /// What `next` said last.
+    fn last(&self) -> usize {
+        self.at * self.stride
+    }
 }
 
 fn engine_pinned(
@@ -113,7 +154,7 @@ fn engine_pinned(
     let bytes = source.len();
     let budget = session.task.depth.point();
     let (stream, memory) = (&session.stream, &session.memory);
-    let promised = promise(session, ENGINE_SHARE);
+    let promised = promise(session, Some(ENGINE_SHARE));
     teller.doing_for(format!("cuMemcpy of {bytes} bytes from pinned memory"), budget.time)?;
     host.write(0, source)?;
     let samples = time(budget, || {
@@ -182,4 +223,25 @@ fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>
         None,
         teller,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_go_round_within_the_buffer() {
+        for (buffer, bytes, count) in [
+            (69_632, 1, 17),
+            (69_632, 65_536, 1),
+            (131_072, 65_536, 2),
+            (1 << 26, 64, 64),
+        ] {
+            let mut places = Places::new(buffer, bytes);
+            let seen: std::collections::BTreeSet<usize> = (0..1000).map(|_| places.next()).collect();
+            assert_eq!(seen.len(), count, "{buffer} {bytes}");
+            assert!(seen.iter().all(|at| at + bytes <= buffer && at % 4096 == 0));
+            assert_eq!(places.last(), places.at * places.stride);
+        }
+    }
 }

@@ -18,6 +18,9 @@ const AREA: usize = 16 << 10;
 const STORED: usize = 64 << 10;
 /// Allocations larger than this are verified piece by piece.
 const PIECE: usize = 64 << 20;
+/// Allocations that share a page: their size and number.
+const NEIGHBOUR: usize = 512;
+const NEIGHBOURS: u64 = 16;
 /// What is neither zero nor a pattern.
 const UNTOUCHED: u8 = 0xa5;
 
@@ -72,7 +75,37 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
             }
         }
     }
-    Ok(())
+    teller.doing("small allocations that share a page")?;
+    let name = "validate.malloc.neighbours";
+    let result = match neighbours(session) {
+        Ok(found) => found.result(&session.about, name, NEIGHBOUR),
+        Err(trouble) => session.about.impossible(name, Some(NEIGHBOUR), true, reason(&trouble)),
+    };
+    Ok(teller.result(result)?)
+}
+
+/// Small allocations share a page: what is written to one must not reach the others.
+fn neighbours(session: &Session<'_>) -> Outcome {
+    let mut all = Vec::new();
+    for number in 0..NEIGHBOURS {
+        let memory = session.gpu.allocate(Allocation::Malloc, NEIGHBOUR)?;
+        session.stream.write(&memory, 0, &pattern(number, NEIGHBOUR))?;
+        all.push(memory);
+    }
+    let odd = |number: usize| number % 2 == 1;
+    for (number, memory) in all.iter().enumerate().filter(|(number, _)| odd(*number)) {
+        map(&session.gdr, memory)?.write(0, &pattern(NEIGHBOURS + number as u64, NEIGHBOUR))?;
+    }
+    for (number, memory) in all.iter().enumerate() {
+        let seed = number as u64 + if odd(number) { NEIGHBOURS } else { 0 };
+        if let Some(mismatch) = device_differs(&session.stream, memory, 0, &pattern(seed, NEIGHBOUR))? {
+            let wrong = wrong_at(memory, 0, &mismatch);
+            return Ok(Verified::Wrong(format!(
+                "{wrong} (allocation {number} of {NEIGHBOURS}, every other one written)"
+            )));
+        }
+    }
+    Ok(Verified::Right(all.len() * NEIGHBOUR))
 }
 
 /// One allocation of one sort, its own mapping, the five checks.

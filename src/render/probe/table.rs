@@ -287,14 +287,22 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         (false, true) => (Tone::Good, "all well"),
     };
     let sums = ["ok", "slow", "wrong", "impossible"].map(|word| format!("{} {word}", count(word)));
-    let best = report
-        .results
-        .iter()
-        .filter(|result| result.unit == GIGABYTES_PER_SECOND && result.name == "copy.read.bandwidth")
-        .filter_map(|result| result.median)
-        .fold(None, |best: Option<f64>, rate| {
-            Some(best.map_or(rate, |best| best.max(rate)))
-        });
-    let best = best.map_or_else(String::new, |best| format!("; reads reach {best:.1} GB/s"));
+    let best: Vec<String> = DIRECTIONS
+        .into_iter()
+        .filter_map(|(direction, words)| {
+            let name = format!("copy.{direction}.bandwidth");
+            let rates = report.results.iter().filter(|result| result.name == name);
+            let best = rates
+                .filter(|result| result.unit == GIGABYTES_PER_SECOND && result.verdict != ProbeVerdict::Impossible)
+                .filter_map(|result| result.median)
+                .max_by(f64::total_cmp)?;
+            Some(format!("up to {best:.1} GB/s {words}"))
+        })
+        .collect();
+    let best = if best.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", best.join(", "))
+    };
     format!("{}: {}{best}\n", style.paint(tone, word), sums.join(", "))
 }
