@@ -1,20 +1,21 @@
 //! Proves the mapping of GPU memory on this machine and says what it costs: `exercise [part]... [cycles=N] [nobody]`.
 //!
-//! Parts: `verify`, `unaligned`, `times`, `cycles`, `fork`, `freed`, `shared`; all of them without a word. `nobody` gives up root first, for user
+//! Parts: `verify`, `unaligned`, `times`, `crossover`, `cycles`, `fork`, `freed`, `shared`, `killed`; all of them without a word. `nobody` gives up root first, for user
 //! 65534. `GDR_BACKEND` forces a backend. Exit code 1 where anything is wrong.
 
 use std::error::Error;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use gdrcopy::{BackendKind, Gdr, MapRequest, PinFlags};
+use gdrcopy::{BackendKind, Copied, Crossover, Gdr, MapRequest, PinFlags};
 use gpu::{Allocation, Gpu, Pattern, Stream};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
 /// Every sort of memory that has to map.
-const SORTS: [Allocation; 3] = [
+const SORTS: [Allocation; 4] = [
     Allocation::Malloc,
     Allocation::Create {
         exportable: false,
@@ -24,19 +25,22 @@ const SORTS: [Allocation; 3] = [
         exportable: true,
         rdma: true,
     },
+    Allocation::Pool { exportable: true },
 ];
 
 /// A part of an exercise: its name and what does it.
 type Part = (&'static str, fn(&World) -> Outcome);
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 9] = [
     ("verify", verify),
     ("unaligned", unaligned),
     ("times", times),
+    ("crossover", crossover),
     ("cycles", cycles),
     ("fork", fork),
     ("freed", freed),
     ("shared", shared),
+    ("killed", killed),
 ];
 
 struct World {
@@ -72,6 +76,9 @@ fn main() -> Outcome {
         gdr,
         gpu,
     };
+    if words.iter().any(|word| word == "hold") {
+        return hold(&world);
+    }
     say(&format!("backend {}, {}", world.gdr.backend(), world.gpu.device().name))?;
     let chosen = |name: &str| words.iter().any(|word| word == name);
     let any = PARTS.iter().any(|(name, _)| chosen(name));
@@ -222,10 +229,34 @@ fn times(world: &World) -> Outcome {
     Ok(())
 }
 
+/// From where on the copy engine is faster, and that both copy the same.
+fn crossover(world: &World) -> Outcome {
+    let begun = Instant::now();
+    let crossover = Crossover::measure(&world.gdr, &world.gpu)?;
+    say(&format!("  {crossover:?} in {:.2?}", begun.elapsed()))?;
+    let memory = world.gpu.allocate(Allocation::Malloc, 1 << 20)?;
+    let mut mapping = world
+        .gdr
+        .pin(&memory, 1000..1 << 20, PinFlags::default())?
+        .map(MapRequest::Default)?;
+    for (write, read, wanted) in [(0, usize::MAX, Copied::ByEngine), (usize::MAX, 0, Copied::ByCpu)] {
+        let mut bytes = vec![0; 500_000];
+        Pattern::new(write as u64).fill(&mut bytes, 0);
+        let forced = Crossover { write, read };
+        let copied = mapping.write_best(&world.stream, forced, 77, &bytes)?;
+        let mut seen = vec![0; bytes.len()];
+        mapping.read_best(&world.stream, forced, 77, &mut seen)?;
+        if seen != bytes || copied != wanted {
+            return Err(format!("{copied:?} wrote, the other one reads otherwise").into());
+        }
+    }
+    Ok(())
+}
+
 /// Eight threads, random sizes, no leak: of files, of mappings, of GPU memory, of BAR1.
 fn cycles(world: &World) -> Outcome {
     let one = |seed: u64| -> Outcome {
-        let sort = SORTS[(seed % 3) as usize];
+        let sort = SORTS[(seed % 4) as usize];
         let bytes = 1 + (Pattern::new(seed).word(1) as usize) % (4 << 20);
         let memory = world.gpu.allocate(sort, bytes)?;
         let mut mapping = world
@@ -242,51 +273,58 @@ fn cycles(world: &World) -> Outcome {
             Err("a byte written is not read".into())
         }
     };
-    for seed in 0..3 {
-        one(seed)?;
-    }
-    // Every way has been proven by now, and what that keeps is kept.
+    // Every way is proven in these, and CUDA's own stores are filled: what both keep is kept.
+    threads(1000.min(world.cycles), &one)?;
     let before = footprint(world)?;
-    let (done, begun) = (AtomicUsize::new(0), Instant::now());
-    let failures: Vec<String> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..8_u64)
-            .map(|thread| {
-                let (one, done) = (&one, &done);
-                scope.spawn(move || {
-                    let mut seed = thread << 32;
-                    while done.fetch_add(1, Ordering::Relaxed) < world.cycles {
-                        seed += 1;
-                        if let Err(error) = one(seed) {
-                            return Some(sentence(&*error));
-                        }
-                    }
-                    None
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .filter_map(|thread| thread.join().unwrap_or_else(|_| Some("a thread panicked".to_owned())))
-            .collect()
-    });
+    let begun = Instant::now();
+    threads(world.cycles, &one)?;
     let after = footprint(world)?;
     say(&format!(
         "  {} cycles in {:.2?}; before {before:?}, after {after:?}",
         world.cycles,
         begun.elapsed()
     ))?;
-    if !failures.is_empty() {
-        return Err(failures.join("; ").into());
-    }
-    // The CUDA driver keeps a file or a mapping now and then; a leak of ours would be one a cycle.
+    // The CUDA driver keeps a file or a block now and then; a leak of ours would be one a cycle.
     let grown = after.files > before.files + 8
         || after.mappings > before.mappings + 200
-        || after.bar1 != before.bar1
+        || after.bar1 > before.bar1.map(|used| used + 64)
         || after.memory > before.memory + (64 << 20);
     if grown {
         Err("something was not given back".into())
     } else {
         Ok(())
+    }
+}
+
+/// So many calls from eight threads, each with another seed.
+fn threads(calls: usize, one: &(dyn Fn(u64) -> Outcome + Sync)) -> Outcome {
+    let done = AtomicUsize::new(0);
+    let work = |thread: u64| {
+        let mut seed = thread << 32;
+        while done.fetch_add(1, Ordering::Relaxed) < calls {
+            seed += 1;
+            one(seed).map_err(|error| sentence(&*error))?;
+        }
+        Ok(())
+    };
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8_u64)
+            .map(|thread| {
+                scope.spawn({
+                    let work = &work;
+                    move || work(thread)
+                })
+            })
+            .collect();
+        let ends = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned())));
+        ends.filter_map(Result::err).collect()
+    });
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(failures.join("; ").into())
     }
 }
 
@@ -296,7 +334,7 @@ struct Footprint {
     mappings: usize,
     /// Bytes of GPU memory in use.
     memory: u64,
-    /// Bytes of BAR1 in use, as NVML says.
+    /// MiB of BAR1 in use, as nvidia-smi says.
     bar1: Option<u64>,
 }
 
@@ -389,7 +427,11 @@ fn in_child(work: impl FnOnce() -> i32) -> Result<Ended, Box<dyn Error>> {
 
 /// Memory that is freed while mapped stays as it was, and is given to nobody else before it is unpinned.
 fn freed(world: &World) -> Outcome {
-    for sort in SORTS {
+    // A pool gives what was freed to whoever asks it next.
+    for sort in SORTS
+        .into_iter()
+        .filter(|sort| !matches!(sort, Allocation::Pool { .. }))
+    {
         for bytes in [64 << 10, 64 << 20] {
             let memory = world.gpu.allocate(sort, bytes)?;
             let address = memory.address();
@@ -454,6 +496,56 @@ fn shared(world: &World) -> Outcome {
             .into_iter()
             .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?)
     })?;
+    Ok(())
+}
+
+/// A process killed while it has mappings leaves nothing behind.
+fn killed(world: &World) -> Outcome {
+    if world.gpu.is_sim() {
+        return Ok(());
+    }
+    let before = footprint(world)?;
+    let mut child = std::process::Command::new(std::env::current_exe()?)
+        .arg("hold")
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    let output = child.stdout.take().ok_or("no pipe")?;
+    let lines = BufReader::new(output).lines();
+    for next in lines {
+        line = next?;
+        if line.starts_with("holding") {
+            break;
+        }
+    }
+    let during = footprint(world)?;
+    child.kill()?;
+    child.wait()?;
+    let after = footprint(world)?;
+    say(&format!(
+        "  {line}; memory before {}, meanwhile {}, after {}",
+        before.memory, during.memory, after.memory
+    ))?;
+    if during.memory < before.memory + (1 << 30) || after.memory > before.memory + (64 << 20) {
+        return Err("the memory of the killed process was not given back".into());
+    }
+    Ok(())
+}
+
+/// What [`killed`] kills.
+fn hold(world: &World) -> Outcome {
+    let mut held = Vec::new();
+    for sort in SORTS {
+        let memory = world.gpu.allocate(sort, 512 << 20)?;
+        held.push(
+            world
+                .gdr
+                .pin(&memory, 0..512 << 20, PinFlags::default())?
+                .map(MapRequest::Default)?,
+        );
+    }
+    say(&format!("holding {} mappings of 512 MiB", held.len()))?;
+    std::thread::sleep(std::time::Duration::from_secs(60));
     Ok(())
 }
 

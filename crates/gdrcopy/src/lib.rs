@@ -26,6 +26,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 mod backend;
+mod best;
 mod choice;
 pub mod copy;
 mod error;
@@ -37,6 +38,7 @@ mod random;
 mod vma;
 mod window;
 
+pub use best::{Copied, Crossover};
 pub use error::{Error, Kind};
 pub use gdr::{Attribute, BackendKind, Explanation, Gdr, Outcome};
 pub use mapping::{MapRequest, Mapping, MappingType};

@@ -218,7 +218,8 @@ impl Mapping {
         self.whole().split_at(middle)
     }
 
-    pub(crate) fn memory(&self) -> Option<&gpu::DeviceMemory> {
+    /// The memory where it is held, and the first byte of it that is mapped.
+    pub(crate) fn memory(&self) -> Option<(&gpu::DeviceMemory, usize)> {
         self.claim.memory()
     }
 

@@ -32,8 +32,8 @@ pub(crate) struct Inner {
     mapping_type: std::sync::atomic::AtomicU32,
     owner: u32,
     length: usize,
-    /// What keeps the memory allocated, where it is ours.
-    memory: Option<DeviceMemory>,
+    /// What keeps the memory allocated, where it is ours, and the first byte of it that is pinned.
+    memory: Option<(DeviceMemory, usize)>,
     _backend: Arc<dyn Backend>,
 }
 
@@ -60,7 +60,7 @@ impl Pin {
     pub(crate) fn new(
         pinned: Box<dyn Pinned>,
         length: usize,
-        memory: Option<DeviceMemory>,
+        memory: Option<(DeviceMemory, usize)>,
         backend: Arc<dyn Backend>,
     ) -> Self {
         Self(Arc::new(Inner {
@@ -166,8 +166,8 @@ impl Claim {
         Pin(Arc::clone(&self.0))
     }
 
-    pub(crate) fn memory(&self) -> Option<&DeviceMemory> {
-        self.0.memory.as_ref()
+    pub(crate) fn memory(&self) -> Option<(&DeviceMemory, usize)> {
+        self.0.memory.as_ref().map(|(memory, start)| (memory, *start))
     }
 }
 

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use gdr_sys::cuda::{self as sys, PointerAttribute as Ask};
 
 use crate::cuda::context::{Entered, Relaxed};
-use crate::cuda::driver::Driver;
+use crate::cuda::driver::{Driver, call};
 use crate::device::pci_of;
 use crate::error::Failure;
 use crate::{DevicePtr, Error, PciAddress};
@@ -191,6 +191,21 @@ pub fn export_fd(address: DevicePtr) -> Result<OwnedFd, Error> {
     let allocation = retain_handle(address)?;
     let _relaxed = Relaxed::enter(driver);
     driver.export_allocation(allocation.handle).map_err(failed)
+}
+
+/// The 64 opaque bytes of `cuMemPoolExportPointer`: where in its pool the memory at `address` lies. The pool's file descriptor must
+/// have been exported before.
+///
+/// # Errors
+///
+/// [`Error::ExportFd`] for memory that is no exportable pool's; as [`describe`].
+pub fn pool_place(address: DevicePtr) -> Result<[u8; 64], Error> {
+    let driver = Driver::open()?;
+    let _relaxed = Relaxed::enter(driver);
+    let mut out = [0; 64];
+    call!(driver, cuMemPoolExportPointer(&mut out, address.get()))
+        .map(|()| out)
+        .map_err(|source| Error::ExportFd { address, source })
 }
 
 /// A dma-buf of `bytes` bytes at `address`; both must be multiples of the host's page size.

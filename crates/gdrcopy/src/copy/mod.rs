@@ -1,5 +1,6 @@
 //! Copies by the CPU between host memory and a mapping of device memory.
 
+mod cache;
 mod choice;
 mod copier;
 pub mod fence;

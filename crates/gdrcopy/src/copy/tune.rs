@@ -4,16 +4,13 @@
 //! directory and taken again while CPU, kernels and version are the same; a file that is damaged or cannot be written is
 //! as good as none.
 
-use std::env;
-use std::fs;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::choice::{self, Choice};
-use super::kernel::{Kernel, Move, kernel, kernels};
-use super::{arch, fence};
+use super::kernel::{Kernel, Move, kernels};
+use super::{cache, fence};
 
 /// Where a choice of kernels comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +40,11 @@ pub struct Tuning {
 pub const TUNE_BYTES: usize = WRITE_BYTES;
 
 const WRITE_BYTES: usize = 64 << 10;
-/// Reads are slow: 4 KiB take 4 to 6 µs.
-const READ_BYTES: usize = 4 << 10;
+/// Reads are slow: these take 33 to 45 µs.
+const READ_BYTES: usize = 32 << 10;
+/// Host memory for the copies of several rounds. Real copies end in memory that is not in the first cache, and there
+/// kernels differ most: storing then competes with loading for the buffers in which lines are fetched.
+const HOST_BYTES: usize = 512 << 10;
 const ROUNDS: usize = 9;
 /// The end of the measurement, whatever is missing by then. Usually it takes a tenth of this.
 const BUDGET: Duration = Duration::from_millis(5);
@@ -65,9 +65,9 @@ pub unsafe fn tune(device: *mut u8, len: usize) -> Tuning {
         // SAFETY: the caller's promise.
         let choice = unsafe { measure(device, len) };
         if MEASURED.set(choice).is_ok()
-            && let Some(path) = cache_path()
+            && let Some(path) = cache::path()
         {
-            remember(&path, choice);
+            cache::remember(&path, choice);
         }
     }
     tuning()
@@ -104,7 +104,7 @@ impl Tuning {
 
 fn remembered() -> Option<Choice> {
     static FILE: OnceLock<Option<Choice>> = OnceLock::new();
-    *FILE.get_or_init(|| recall(&cache_path()?))
+    *FILE.get_or_init(|| cache::recall(&cache::path()?))
 }
 
 /// # Safety
@@ -115,12 +115,17 @@ unsafe fn measure(device: *mut u8, len: usize) -> Choice {
         .iter()
         .filter(|kernel| kernel.load > 8 && kernel.supported() && !kernel.named_only)
         .collect();
-    let mut host = vec![0_u8; WRITE_BYTES];
+    let mut host = vec![1_u8; HOST_BYTES];
     let end = Instant::now() + BUDGET;
     let (reads, writes) = (len.min(READ_BYTES), len.min(WRITE_BYTES));
+    let mut round = 0;
     let read = fastest(&candidates, favoured.read, end, |kernel| {
-        // SAFETY: supported, and both sides hold `reads` bytes.
-        unsafe { (kernel.read as Move)(host.as_mut_ptr(), device, reads) };
+        let slot = round % (HOST_BYTES / READ_BYTES) * READ_BYTES;
+        round += 1;
+        // SAFETY: supported, and both sides hold `reads` bytes: a slot is at least as long.
+        unsafe { (kernel.read as Move)(host.as_mut_ptr().add(slot), device, reads) };
+        // Or the next read would be answered from this one's streaming buffers.
+        fence::all();
         black_box(&mut host);
     });
     let write = fastest(&candidates, favoured.write, end, |kernel| {
@@ -131,7 +136,7 @@ unsafe fn measure(device: *mut u8, len: usize) -> Choice {
     Choice { write, read }
 }
 
-/// The kernel with the shortest median of interleaved rounds, if it is clearly shorter than the favoured one's.
+/// The kernel with the shortest median of interleaved rounds, the first of which only warms up, if it is clearly shorter than the favoured one's.
 fn fastest(
     candidates: &[&'static Kernel],
     favoured: &'static Kernel,
@@ -139,16 +144,16 @@ fn fastest(
     mut copy: impl FnMut(&'static Kernel),
 ) -> &'static Kernel {
     let mut times: Vec<Vec<u128>> = vec![Vec::new(); candidates.len()];
-    for _ in 0..ROUNDS {
+    for round in 0..=ROUNDS {
         for (kernel, times) in candidates.iter().zip(&mut times) {
             if Instant::now() > end {
                 return favoured;
             }
-            // Once for the caches, once for the clock.
-            copy(kernel);
             let begun = Instant::now();
             copy(kernel);
-            times.push(begun.elapsed().as_nanos());
+            if round != 0 {
+                times.push(begun.elapsed().as_nanos());
+            }
         }
     }
     let medians = times.iter_mut().map(|times| *times.select_nth_unstable(ROUNDS / 2).1);
@@ -164,120 +169,9 @@ fn fastest(
     }
 }
 
-/// `$XDG_CACHE_HOME/gdr/copy-kernels`, by default under `~/.cache`. A relative directory is as good as none (XDG Base
-/// Directory Specification).
-fn cache_path() -> Option<PathBuf> {
-    let absolute = |variable| {
-        env::var_os(variable)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(cache.join("gdr/copy-kernels"))
-}
-
-/// What the measurement holds for: the first line of the file.
-fn conditions() -> String {
-    let names: Vec<_> = kernels()
-        .iter()
-        .filter(|kernel| kernel.supported())
-        .map(Kernel::name)
-        .collect();
-    format!(
-        "gdr {} on {} with {}",
-        env!("CARGO_PKG_VERSION"),
-        arch::cpu_model(),
-        names.join(",")
-    )
-}
-
-fn remember(path: &Path, choice: Choice) {
-    let text = format!(
-        "{}\nwrite {}\nread {}\n",
-        conditions(),
-        choice.write.name,
-        choice.read.name
-    );
-    // Whole or not at all: written beside, then moved. Failing is no matter: the next process measures again.
-    let beside = path.with_extension(format!("new.{}", std::process::id()));
-    let written = path.parent().map(fs::create_dir_all).is_some_and(|made| made.is_ok())
-        && fs::write(&beside, text).is_ok()
-        && fs::rename(&beside, path).is_ok();
-    if !written {
-        let _ = fs::remove_file(&beside);
-    }
-}
-
-fn recall(path: &Path) -> Option<Choice> {
-    let text = fs::read_to_string(path).ok()?;
-    let mut lines = text.lines();
-    if lines.next()? != conditions() {
-        return None;
-    }
-    let mut named = |direction| {
-        let name = lines.next()?.strip_prefix(direction)?.strip_prefix(' ')?;
-        kernel(name).filter(|kernel| kernel.supported() && !kernel.named_only)
-    };
-    Some(Choice {
-        write: named("write")?,
-        read: named("read")?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_remembered_is_recalled() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("deep/gdr/copy-kernels");
-        let portable = choice::plainest();
-        remember(
-            &path,
-            Choice {
-                write: choice::unmeasured().write,
-                read: portable,
-            },
-        );
-        let recalled = recall(&path).expect("what was written");
-        assert_eq!(
-            (recalled.write.name, recalled.read.name),
-            (choice::unmeasured().write.name, "portable")
-        );
-        let files = fs::read_dir(path.parent().expect("a parent"))
-            .expect("a directory")
-            .count();
-        assert_eq!(files, 1, "the file beside is gone");
-    }
-
-    #[test]
-    fn a_damaged_or_foreign_file_is_none() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("copy-kernels");
-        assert!(recall(&path).is_none());
-        let good = format!("{}\nwrite portable\nread portable\n", conditions());
-        for bad in [
-            String::new(),
-            good.replace("gdr ", "gdr 99."),
-            good.replace("write portable", "write memcpy"),
-            good.replace("\nread portable\n", "\n"),
-            good.replace("read ", "read"),
-            good.replace("portable\n", "ls64\n"),
-        ] {
-            fs::write(&path, &bad).expect("a file");
-            assert!(recall(&path).is_none(), "{bad:?}");
-        }
-        fs::write(&path, [0xff_u8; 64]).expect("a file");
-        assert!(recall(&path).is_none());
-        fs::write(&path, good).expect("a file");
-        assert!(recall(&path).is_some());
-    }
-
-    #[test]
-    fn an_unwritable_place_is_no_matter() {
-        remember(Path::new("/proc/gdr/copy-kernels"), choice::unmeasured());
-    }
 
     #[test]
     fn a_measurement_ends_and_picks_what_runs() {

@@ -70,6 +70,38 @@ impl Reader {
         })
     }
 
+    /// Memory of our own in a stream-ordered pool of our own, whose file descriptor can be had: one stretch for each size.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Allocate`].
+    pub fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Scratch>, Error> {
+        let entered = self.place.enter(self.near)?;
+        let driver = entered.driver;
+        let failed = |bytes: usize| {
+            move |source| Error::Allocate {
+                kind: Allocation::Pool { exportable: true },
+                bytes,
+                source,
+            }
+        };
+        let made = driver.current_device().and_then(|device| pool(driver, device));
+        // Never destroyed, like the memory in it.
+        let pool = made.map_err(failed(sizes.iter().sum()))?;
+        let mut scratch = Vec::with_capacity(sizes.len());
+        for &bytes in sizes {
+            let mut address = 0;
+            let made = call!(driver, cuMemAllocFromPoolAsync(&mut address, bytes, pool, self.stream));
+            let ready = made.and_then(|()| driver.synchronize_stream(self.stream));
+            ready.map_err(failed(bytes))?;
+            scratch.push(Scratch {
+                address: DevicePtr::new(address),
+                bytes,
+            });
+        }
+        Ok(scratch)
+    }
+
     /// Writes from the start of scratch memory; done when it returns.
     ///
     /// # Errors
@@ -133,6 +165,20 @@ impl Reader {
 fn plain(driver: Driver, bytes: usize) -> Answer<u64> {
     let mut address = 0;
     call!(driver, cuMemAlloc(&mut address, bytes)).map(|()| address)
+}
+
+fn pool(driver: Driver, device: sys::Device) -> Answer<sys::MemoryPool> {
+    let properties = sys::MemPoolProps {
+        alloc_type: sys::MEM_ALLOCATION_TYPE_PINNED,
+        handle_types: sys::MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        location: sys::MemLocation {
+            kind: sys::MEM_LOCATION_TYPE_DEVICE,
+            id: device.0,
+        },
+        ..Default::default()
+    };
+    let mut pool = sys::MemoryPool::NULL;
+    call!(driver, cuMemPoolCreate(&mut pool, &properties)).map(|()| pool)
 }
 
 /// Address and bytes of a new allocation with a mapping.

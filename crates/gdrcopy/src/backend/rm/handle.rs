@@ -1,7 +1,8 @@
-//! The 64 bytes of a CUDA IPC handle, as far as they say which object of the resource manager the memory lies in.
+//! The 64 bytes of a CUDA IPC handle, as far as they say which object of the resource manager the memory lies in, and those by
+//! which a pool's memory is shared, as far as they say where in the pool it lies.
 //!
-//! The layout is CUDA's own and nowhere documented. It was read off driver 580.159.04; [`super::trust`] proves it on memory of our
-//! own before it is used, and another layout fails there.
+//! The layouts are CUDA's own and nowhere documented. They were read off driver 580.159.04; [`super::trust`] proves each on memory
+//! of our own before it is used, and another layout fails there.
 
 use gdr_sys::rm;
 
@@ -22,6 +23,26 @@ pub(crate) struct Place {
 
 /// Bytes of a page in which the handle counts the object's size.
 const PAGE: u64 = 4096;
+
+/// Where in its pool an allocation lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PoolPlace {
+    /// First byte.
+    pub(crate) offset: u64,
+    /// Bytes of the allocation.
+    pub(crate) size: u64,
+}
+
+/// Reads what `cuMemPoolExportPointer` gave; `None` for what cannot be of this layout.
+pub(crate) fn parse_pool(bytes: &[u8; 64]) -> Option<PoolPlace> {
+    let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let place = PoolPlace {
+        offset: long(24)?,
+        size: long(32)?,
+    };
+    let sound = place.size > 0 && place.offset.checked_add(place.size).is_some();
+    sound.then_some(place)
+}
 
 /// Reads a handle; `None` for one that cannot be of this layout.
 pub(crate) fn parse(handle: &[u8; 64]) -> Option<Place> {
@@ -72,6 +93,37 @@ mod tests {
             (place.object_size, place.offset, place.size),
             (2 << 20, 128 << 10, 64 << 10)
         );
+    }
+
+    #[test]
+    fn a_pools_memory_is_found_in_its_pool() {
+        // Driver 580.159.04, H200: 512 bytes after 1 MiB, 64 KiB and 40 MiB of the same pool.
+        let words = [
+            0x1a0_u32,
+            0,
+            1,
+            0,
+            0x1f48_6633,
+            5,
+            0x291_0000,
+            0,
+            0x200,
+            0,
+            0x6d,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ];
+        let mut bytes = [0; 64];
+        for (at, word) in bytes.chunks_exact_mut(4).zip(words) {
+            at.copy_from_slice(&word.to_le_bytes());
+        }
+        let place = parse_pool(&bytes).unwrap();
+        assert_eq!((place.offset, place.size), ((1 << 20) + (64 << 10) + (40 << 20), 512));
+        assert_eq!(parse_pool(&[0; 64]), None);
+        assert_eq!(parse_pool(&[0xff; 64]), None);
     }
 
     #[test]

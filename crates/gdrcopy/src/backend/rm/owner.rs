@@ -36,6 +36,8 @@ pub(crate) enum Sort {
 /// A stream of our own in the memory's context, and what can be done with it.
 pub(crate) trait Bench: Debug + Send {
     fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, gpu::Error>;
+    /// Allocations in one exportable pool of our own.
+    fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Scratch>, gpu::Error>;
     fn write(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), gpu::Error>;
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error>;
 }
@@ -53,6 +55,8 @@ pub(crate) trait Owner: Debug + Send + Sync {
     fn objection(&self, ordinal: u32) -> Result<Option<&'static str>, gpu::Error>;
     fn ipc_handle(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error>;
     fn export(&self, address: DevicePtr) -> Result<OwnedFd, gpu::Error>;
+    /// Where in its pool the memory lies; after an export of the pool.
+    fn pool_place(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error>;
     fn retain(&self, address: DevicePtr) -> Result<Box<dyn Retained>, gpu::Error>;
     fn bench(&self, near: DevicePtr) -> Result<Box<dyn Bench>, gpu::Error>;
 }
@@ -97,6 +101,10 @@ impl Owner for Cuda {
         pointer::export_fd(address)
     }
 
+    fn pool_place(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error> {
+        pointer::pool_place(address)
+    }
+
     fn retain(&self, address: DevicePtr) -> Result<Box<dyn Retained>, gpu::Error> {
         Ok(Box::new(pointer::retain_handle(address)?))
     }
@@ -128,6 +136,10 @@ impl Retained for pointer::AllocationHandle {
 impl Bench for Reader {
     fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, gpu::Error> {
         Self::scratch(self, kind, bytes)
+    }
+
+    fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Scratch>, gpu::Error> {
+        Self::scratch_pool(self, sizes)
     }
 
     fn write(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), gpu::Error> {

@@ -152,8 +152,13 @@ fn locate(
             let walk = device.trust.walk(trial)?;
             route::by_walk(trial, &walk, found.base, found.size)
         }
-        Sort::Pool { .. } => Err(refused(
-            "memory of stream-ordered pools (cudaMallocAsync) is not mapped by this backend; use cudaMalloc or cuMemCreate",
+        Sort::Pool { exportable: true } => {
+            device.trust.pool(trial)?;
+            route::by_pool(trial, found.base, found.size)
+        }
+        Sort::Pool { exportable: false } => Err(refused(
+            "memory of a pool that cannot be exported, such as cudaMallocAsync's default one, is not mapped by this backend: use \
+             cudaMalloc, cuMemCreate, or a pool made for export as a file",
         )),
         Sort::Other(what) => Err(refused(what)),
     }

@@ -1,6 +1,6 @@
 //! The ways from a CUDA allocation to its memory objects: by its IPC handle, by an exported file, by CUDA's own structures.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use gdr_sys::rm::{self, Status};
@@ -13,7 +13,9 @@ use super::handle::{self, Place};
 use super::owner::Retained;
 use super::trust::{Trial, Walk};
 use super::view::Piece;
+use super::walk;
 use crate::Error;
+use crate::pages::GPU_PAGE;
 
 /// The objects that hold an allocation, laid end to end, and where they begin.
 #[derive(Debug, Clone)]
@@ -37,7 +39,10 @@ impl Located {
 
     /// The parts that show `length` bytes at device address `from`; `None` where the objects do not hold all of it.
     pub(crate) fn pieces(&self, from: u64, length: u64) -> Option<Vec<Piece>> {
-        let mut skip = from.checked_sub(self.start)?;
+        // RM maps whole pages of an object, and mmap wants whole ones too.
+        let mut skip = from
+            .checked_sub(self.start)
+            .filter(|skip| skip.is_multiple_of(GPU_PAGE))?;
         let mut left = length;
         let mut pieces = Vec::new();
         for (object, size) in &self.objects {
@@ -97,43 +102,10 @@ pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Resul
 
 /// By a file that CUDA exports of the whole allocation.
 pub(crate) fn by_export(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Located, Error> {
-    let file = trial.owner.export(base).map_err(|source| Error::Cuda {
-        operation: "export the memory as a file",
-        source,
-    })?;
-    let (device, client) = (trial.device, trial.device.client());
-    let imported = |refusal| fault::error(Step::Import, refusal);
-    let export = client
-        .calls()
-        .export_info(client.caller(), file.as_fd())
-        .map_err(imported)?;
-    if export.gpu_instance.is_some() {
-        return Err(refused(
-            base,
-            "its GPU is a MIG instance, whose memory this backend does not map",
-        ));
-    }
-    // Another device's BAR1 would show another GPU's memory at the same place, and RM would not object.
-    if export.device != device.instance() {
-        return Err(refused(
-            base,
-            "the exported memory belongs to another GPU than CUDA says",
-        ));
-    }
-    let count = usize::from(export.objects).min(rm::IMPORTS);
-    let objects = client
-        .make_many(device.handle(), count, |calls, caller, handles| {
-            calls.import(caller, device.handle(), file.as_fd(), 0, handles)
-        })
-        .map_err(imported)?;
-    let mut sized = Vec::with_capacity(objects.len());
-    for object in objects {
-        let size = video_memory(trial, base, &object)?;
-        sized.push((Arc::new(object), size));
-    }
+    let (file, count) = exported(trial, base)?;
     let located = Located {
         start: base.get(),
-        objects: sized,
+        objects: imported(trial, base, file.as_fd(), 0, usize::from(count).min(rm::IMPORTS))?,
     };
     if located.size() < size {
         return Err(refused(base, "the exported memory is smaller than the allocation"));
@@ -141,16 +113,109 @@ pub(crate) fn by_export(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<
     Ok(located)
 }
 
-/// By a proven path from CUDA's handle of the allocation mapped at `base`.
+/// Bytes of each memory object of a pool.
+const POOL_OBJECT: u64 = 32 << 20;
+
+/// By a file that CUDA exports of the whole pool, and the place of the allocation in it.
+pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Located, Error> {
+    // The file first: CUDA tells no places in a pool that has not been exported.
+    let (file, count) = exported(trial, base)?;
+    let place = trial.owner.pool_place(base).map_err(|source| Error::Cuda {
+        operation: "ask where in its pool the memory lies",
+        source,
+    })?;
+    let place = handle::parse_pool(&place)
+        .filter(|place| place.size >= size && place.offset <= base.get())
+        .ok_or_else(|| refused(base, "this CUDA shares pools in a way this library does not know"))?;
+    let first = place.offset / POOL_OBJECT;
+    let after = (place.offset + place.size).div_ceil(POOL_OBJECT);
+    let mut objects = Vec::new();
+    let mut at = first;
+    while at < after {
+        let index = u16::try_from(at).ok().filter(|_| after <= u64::from(count));
+        let index = index.ok_or_else(|| refused(base, "the exported pool is smaller than its allocation's place"))?;
+        let next = after.min(at + rm::IMPORTS as u64);
+        objects.extend(imported(trial, base, file.as_fd(), index, (next - at) as usize)?);
+        at = next;
+    }
+    if objects.iter().any(|&(_, size)| size != POOL_OBJECT) {
+        return Err(refused(
+            base,
+            "its pool's memory objects are of a size this library does not know",
+        ));
+    }
+    Ok(Located {
+        start: base.get() - (place.offset - first * POOL_OBJECT),
+        objects,
+    })
+}
+
+/// The file that CUDA exports, and how many objects it has room for.
+fn exported(trial: Trial<'_>, base: DevicePtr) -> Result<(OwnedFd, u16), Error> {
+    let file = trial.owner.export(base).map_err(|source| Error::Cuda {
+        operation: "export the memory as a file",
+        source,
+    })?;
+    let client = trial.device.client();
+    let export = client.calls().export_info(client.caller(), file.as_fd());
+    let export = export.map_err(|refusal| fault::error(Step::Import, refusal))?;
+    if export.gpu_instance.is_some() {
+        return Err(refused(
+            base,
+            "its GPU is a MIG instance, whose memory this backend does not map",
+        ));
+    }
+    // Another device's BAR1 would show another GPU's memory at the same place, and RM would not object.
+    if export.device != trial.device.instance() {
+        return Err(refused(
+            base,
+            "the exported memory belongs to another GPU than CUDA says",
+        ));
+    }
+    Ok((file, export.objects))
+}
+
+/// `count` objects of an exported file from the `first` on, each with its bytes.
+fn imported(
+    trial: Trial<'_>,
+    base: DevicePtr,
+    file: BorrowedFd<'_>,
+    first: u16,
+    count: usize,
+) -> Result<Vec<(Arc<Object>, u64)>, Error> {
+    let device = trial.device.handle();
+    let objects = trial
+        .device
+        .client()
+        .make_many(device, count, |calls, caller, handles| {
+            calls.import(caller, device, file, first, handles)
+        });
+    let objects = objects.map_err(|refusal| fault::error(Step::Import, refusal))?;
+    let sized = objects.into_iter().map(|object| {
+        let size = video_memory(trial, base, &object)?;
+        Ok((Arc::new(object), size))
+    });
+    sized.collect()
+}
+
+/// By proven paths from CUDA's handle of the allocation mapped at `base`.
 pub(crate) fn by_walk(trial: Trial<'_>, walk: &Walk, base: DevicePtr, size: u64) -> Result<Located, Error> {
-    // Held while the path is followed, so that the structure stays.
+    // Held while the paths are followed, so that the structures stay.
     let retained = retain(trial, base)?;
-    let number = walk.path.follow(retained.address()).filter(|&number| number != 0);
-    let number = number.ok_or_else(|| refused(base, "CUDA keeps this allocation otherwise than those of the trial"))?;
-    let object = duplicate(trial, walk.client, number)?;
+    let number = walk::agreed(&walk.paths, retained.address())
+        .ok_or_else(|| refused(base, "CUDA keeps this allocation otherwise than those of the trial"))?;
+    by_number(trial, (walk.client, number), base, size)
+}
+
+/// By client and number of an object that should be exactly the allocation.
+pub(crate) fn by_number(trial: Trial<'_>, place: (u32, u32), base: DevicePtr, size: u64) -> Result<Located, Error> {
+    let object = duplicate(trial, place.0, place.1)?;
     let object_size = video_memory(trial, base, &object)?;
-    if object_size < size {
-        return Err(refused(base, "the memory object found is smaller than the allocation"));
+    if object_size != size {
+        return Err(refused(
+            base,
+            "the memory object found has another size than the allocation",
+        ));
     }
     Ok(Located {
         start: base.get(),

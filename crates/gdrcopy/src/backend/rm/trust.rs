@@ -13,7 +13,7 @@ use super::owner::{Bench, Owner};
 use super::route::{self, Located};
 use super::verify::{self, Span};
 use super::view::{self, Piece};
-use super::walk::{self, Path};
+use super::walk::{self, Path, Trace};
 use crate::copy::{self, fence};
 use crate::pages::GPU_PAGE;
 use crate::{Error, random};
@@ -25,6 +25,8 @@ pub(crate) struct Trust {
     ipc: Lesson<Client>,
     /// The way through exported files.
     export: Lesson<()>,
+    /// The way through exported pools.
+    pool: Lesson<()>,
     /// The way through CUDA's structures.
     walk: Lesson<Walk>,
     /// Whether stores to a mapping are gathered.
@@ -38,10 +40,10 @@ pub(crate) struct Client {
     memory: u32,
 }
 
-/// A proven path.
+/// Proven paths, which all lead to the same object.
 #[derive(Debug, Clone)]
 pub(crate) struct Walk {
-    pub(crate) path: Path,
+    pub(crate) paths: Arc<[Path]>,
     pub(crate) client: u32,
 }
 
@@ -112,8 +114,14 @@ const SMALL: usize = 4096;
 const LARGE: usize = 4 << 20;
 /// The driver's granularity of `cuMemCreate`.
 const CREATED: usize = 2 << 20;
-/// Paths tried at most: each costs a few references and mappings.
-const PATHS: usize = 8;
+/// Known bytes of samples whose object holds nothing else.
+const KNOWN: usize = SMALL;
+/// More than one memory object of a pool.
+const POOLED: usize = 33 << 20;
+/// Sets of numbers tried at most: each costs a few references and mappings.
+const TRACES: usize = 8;
+/// How many blocks of the granularity each sample of `cuMemCreate` has.
+const SAMPLES: [usize; 5] = [1, 2, 1, 1, 1];
 
 impl Trust {
     /// The way through IPC handles, proven by two suballocations and an allocation of more than a block.
@@ -123,7 +131,7 @@ impl Trust {
             let mut displaced = false;
             // The first suballocation may open a block and lie at its start; a second one cannot.
             for bytes in [SMALL, SMALL, LARGE] {
-                let sample = Sample::make(trial, ScratchKind::Malloc, bytes)?;
+                let sample = Sample::make(trial, ScratchKind::Malloc, bytes, bytes)?;
                 let address = sample.scratch.address();
                 let (located, place) = route::by_ipc(trial, address, bytes as u64)?;
                 displaced |= place.offset != 0;
@@ -141,19 +149,30 @@ impl Trust {
     /// The way through exported files, proven by one allocation.
     pub(crate) fn export(&self, trial: Trial<'_>) -> Result<(), Error> {
         self.export.learn(trial.near, || {
-            let sample = Sample::make(trial, ScratchKind::Create { exportable: true }, CREATED)?;
-            let located = route::by_export(trial, sample.scratch.address(), sample.bytes.len() as u64)?;
+            let sample = Sample::make(trial, ScratchKind::Create { exportable: true }, CREATED, KNOWN)?;
+            let located = route::by_export(trial, sample.scratch.address(), sample.scratch.bytes() as u64)?;
             self.prove(trial, &sample, &located)
         })
     }
 
-    /// The way through CUDA's structures: the nearest path that leads from each of three handles to its own object.
+    /// The way through exported pools, proven by two allocations, of which the second begins in the pool's second object.
+    pub(crate) fn pool(&self, trial: Trial<'_>) -> Result<(), Error> {
+        self.pool.learn(trial.near, || {
+            let made = trial.bench.scratch_pool(&[POOLED, SMALL]).map_err(unavailable)?;
+            for scratch in made {
+                let sample = Sample::fill(trial, scratch, KNOWN)?;
+                let located = route::by_pool(trial, scratch.address(), scratch.bytes() as u64)?;
+                self.prove(trial, &sample, &located)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The way through CUDA's structures: every short path that leads from each of several handles to its own object.
     pub(crate) fn walk(&self, trial: Trial<'_>) -> Result<Walk, Error> {
         let client = self.ipc(trial)?;
         self.walk.learn(trial.near, || {
-            let kind = ScratchKind::Create { exportable: false };
-            let samples = [CREATED, 2 * CREATED, CREATED].map(|bytes| Sample::make(trial, kind, bytes));
-            let samples = samples.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let samples = scattered(trial)?;
             let handles = samples
                 .iter()
                 .map(|sample| route::retain(trial, sample.scratch.address()));
@@ -161,14 +180,19 @@ impl Trust {
             let roots: Vec<u64> = handles.iter().map(|handle| handle.address()).collect();
             // CUDA numbers its objects one after another from a base of its own.
             let plausible = |number: u32| number >> 20 == client.memory >> 20;
-            for depth in 1..=2 {
-                for path in walk::search(&roots, depth, &plausible).into_iter().take(PATHS) {
-                    let walk = Walk {
-                        path,
-                        client: client.handle,
-                    };
-                    if self.leads_to(trial, &walk, &samples) {
-                        return Ok(walk);
+            for depth in walk::DEPTHS {
+                for Trace { numbers, paths } in walk::search(&roots, depth, &plausible).into_iter().take(TRACES) {
+                    let own = samples.iter().zip(&numbers).all(|(sample, &number)| {
+                        let place = (client.handle, number);
+                        let located =
+                            route::by_number(trial, place, sample.scratch.address(), sample.scratch.bytes() as u64);
+                        located.and_then(|located| self.prove(trial, sample, &located)).is_ok()
+                    });
+                    if own {
+                        return Ok(Walk {
+                            paths: paths.into(),
+                            client: client.handle,
+                        });
                     }
                 }
             }
@@ -179,28 +203,12 @@ impl Trust {
         })
     }
 
-    fn leads_to(&self, trial: Trial<'_>, walk: &Walk, samples: &[Sample]) -> bool {
-        samples.iter().all(|sample| {
-            let bytes = sample.bytes.len() as u64;
-            route::by_walk(trial, walk, sample.scratch.address(), bytes)
-                .and_then(|located| {
-                    let exact = located.size() == bytes;
-                    if exact {
-                        self.prove(trial, sample, &located)
-                    } else {
-                        Err(refused(trial.near, "another size"))
-                    }
-                })
-                .is_ok()
-        })
-    }
-
     /// Whether stores to a mapping are gathered into bursts, as measured on memory of our own; true where nothing was measured.
     pub(crate) fn gathers(&self) -> bool {
         self.gathers.get().copied().unwrap_or(true)
     }
 
-    /// Compares all of the sample with its mapping, writes through the mapping, and reads that back through the GPU.
+    /// Compares what is known of the sample with its mapping, writes through the mapping, and reads that back through the GPU.
     fn prove(&self, trial: Trial<'_>, sample: &Sample, located: &Located) -> Result<(), Error> {
         let address = sample.scratch.address();
         let lead = address.get() % GPU_PAGE;
@@ -257,22 +265,49 @@ const CHUNK: usize = 64 << 10;
 /// A page of stores that takes longer was not gathered.
 const GATHERED: Duration = Duration::from_micros(8);
 
-/// Memory of our own with known contents.
+/// Samples whose handles have different neighbours: what is only near a handle by the accident of the heap is then near some and
+/// not near others.
+fn scattered(trial: Trial<'_>) -> Result<Vec<Sample>, Error> {
+    let mut clutter: Vec<Vec<u8>> = Vec::new();
+    let mut samples = Vec::new();
+    for blocks in SAMPLES {
+        let count = 16 + random::word() % 48;
+        clutter.extend((0..count).map(|_| Vec::with_capacity(16 + (random::word() % 2048) as usize)));
+        // Holes between them, some of which CUDA's next structures fill.
+        let mut index = 0;
+        clutter.retain(|_| {
+            index += 1;
+            index % 3 != 0
+        });
+        let kind = ScratchKind::Create { exportable: false };
+        samples.push(Sample::make(trial, kind, blocks * CREATED, KNOWN)?);
+    }
+    Ok(samples)
+}
+
+/// Memory of our own, and the contents of its beginning.
 struct Sample {
     scratch: Scratch,
     bytes: Vec<u8>,
 }
 
 impl Sample {
-    fn make(trial: Trial<'_>, kind: ScratchKind, bytes: usize) -> Result<Self, Error> {
-        let failed = |source| Error::Cuda {
-            operation: "allocate memory of our own for the trial of the driver",
-            source,
-        };
-        let scratch = trial.bench.scratch(kind, bytes).map_err(failed)?;
-        let bytes = random::bytes(scratch.bytes());
-        trial.bench.write(&scratch, &bytes).map_err(failed)?;
+    fn make(trial: Trial<'_>, kind: ScratchKind, bytes: usize, known: usize) -> Result<Self, Error> {
+        let scratch = trial.bench.scratch(kind, bytes).map_err(unavailable)?;
+        Self::fill(trial, scratch, known)
+    }
+
+    fn fill(trial: Trial<'_>, scratch: Scratch, known: usize) -> Result<Self, Error> {
+        let bytes = random::bytes(known);
+        trial.bench.write(&scratch, &bytes).map_err(unavailable)?;
         Ok(Self { scratch, bytes })
+    }
+}
+
+fn unavailable(source: gpu::Error) -> Error {
+    Error::Cuda {
+        operation: "allocate memory of our own for the trial of the driver",
+        source,
     }
 }
 

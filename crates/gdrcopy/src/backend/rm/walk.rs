@@ -34,12 +34,25 @@ impl Path {
     }
 }
 
-/// Paths of exactly `depth` hops that end, for every root, in another number that `plausible` takes. Nearest first.
-pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> bool) -> Vec<Path> {
+/// Hops tried, in this order. At least one: what lies behind the handle's own structure is whatever the heap put there.
+pub(crate) const DEPTHS: std::ops::RangeInclusive<usize> = 1..=2;
+
+/// Paths that lead to the same numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Trace {
+    /// One for each root, no two alike.
+    pub(crate) numbers: Vec<u32>,
+    /// Nearest first.
+    pub(crate) paths: Vec<Path>,
+}
+
+/// Paths of exactly `depth` hops that end, for every root, in another number that `plausible` takes; those with the most paths to
+/// them first.
+pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> bool) -> Vec<Trace> {
     let Some((&first, others)) = roots.split_first() else {
         return Vec::new();
     };
-    let mut found = Vec::new();
+    let mut traces: Vec<Trace> = Vec::new();
     explore(first, depth, &mut Vec::new(), &mut |path, number| {
         if !plausible(number) {
             return;
@@ -51,10 +64,39 @@ pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> boo
                 _ => return,
             }
         }
-        found.push(path);
+        match traces.iter_mut().find(|trace| trace.numbers == numbers) {
+            Some(trace) => trace.paths.push(path),
+            None => traces.push(Trace {
+                numbers,
+                paths: vec![path],
+            }),
+        }
     });
-    found.sort();
-    found
+    for trace in &mut traces {
+        trace.paths.sort();
+    }
+    traces.sort_by_key(|trace| std::cmp::Reverse(trace.paths.len()));
+    traces
+}
+
+/// The number that most paths lead to from `root`. Paths that disagree are the heap's accidents, so two numbers with as many paths
+/// each are no answer, and where there were several paths one alone is none.
+pub(crate) fn agreed(paths: &[Path], root: u64) -> Option<u32> {
+    let mut votes: Vec<(u32, usize)> = Vec::new();
+    for number in paths
+        .iter()
+        .filter_map(|path| path.follow(root))
+        .filter(|&number| number != 0)
+    {
+        match votes.iter_mut().find(|(voted, _)| *voted == number) {
+            Some((_, count)) => *count += 1,
+            None => votes.push((number, 1)),
+        }
+    }
+    votes.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    let &(number, most) = votes.first()?;
+    let clear = votes.get(1).is_none_or(|&(_, second)| second < most);
+    (clear && most >= paths.len().min(2)).then_some(number)
 }
 
 fn explore(at: u64, depth: usize, hops: &mut Vec<u32>, visit: &mut dyn FnMut(Path, u32)) {
@@ -120,7 +162,7 @@ mod tests {
     /// As CUDA 13.0 keeps it: the handle's structure points at 0x60 to another, which has the number at 0x38 and 0x130.
     struct Structure {
         root: Box<[u64; 40]>,
-        _inner: Box<[u32; 100]>,
+        inner: Box<[u32; 100]>,
     }
 
     fn structure(number: u32, noise: u32) -> Structure {
@@ -130,11 +172,15 @@ mod tests {
         let mut root = Box::new([0; 40]);
         root[0x60 / 8] = std::ptr::from_mut(&mut *inner).expose_provenance() as u64;
         root[0x20 / 8] = 1;
-        Structure { root, _inner: inner }
+        Structure { root, inner }
     }
 
     fn address(structure: &Structure) -> u64 {
         std::ptr::from_ref(&*structure.root).expose_provenance() as u64
+    }
+
+    fn path(hop: u32, last: u32) -> Path {
+        Path { hops: vec![hop], last }
     }
 
     const PLAUSIBLE: &dyn Fn(u32) -> bool = &|number| number >> 20 == 0x5c0;
@@ -147,34 +193,44 @@ mod tests {
             structure(0x5c00_009a, 9),
         ];
         let roots = known.each_ref().map(address);
-        let paths = search(&roots, 1, PLAUSIBLE);
-        assert_eq!(
-            paths[0],
-            Path {
-                hops: vec![0x60],
-                last: 0x38
-            }
-        );
-        assert!(paths.contains(&Path {
-            hops: vec![0x60],
-            last: 0x130
-        }));
+        let traces = search(&roots, 1, PLAUSIBLE);
+        let Trace { numbers, paths } = &traces[0];
+        assert_eq!(*numbers, [0x5c00_0096, 0x5c00_0098, 0x5c00_009a]);
+        assert!(paths.contains(&path(0x60, 0x38)) && paths.contains(&path(0x60, 0x130)));
         let user = structure(0x5c01_0002, 0);
-        assert_eq!(paths[0].follow(address(&user)), Some(0x5c01_0002));
+        assert_eq!(agreed(paths, address(&user)), Some(0x5c01_0002));
     }
 
     #[test]
     fn a_number_that_is_the_same_for_all_is_no_objects_number() {
         let known = [structure(0x5c00_0096, 0x5c00_0001), structure(0x5c00_0098, 0x5c00_0001)];
         let roots = known.each_ref().map(address);
-        for path in search(&roots, 1, PLAUSIBLE) {
-            assert!([0x38, 0x130].contains(&path.last), "{path:?}");
+        for trace in search(&roots, 1, PLAUSIBLE) {
+            assert_eq!(trace.numbers, [0x5c00_0096, 0x5c00_0098]);
         }
     }
 
     #[test]
+    fn a_path_that_disagrees_is_outvoted_and_a_tie_is_no_answer() {
+        let mut user = structure(0x5c00_0096, 0);
+        let (first, second, accident) = (path(0x60, 0x38), path(0x60, 0x130), path(0x60, 0x180));
+        user.inner[0x180 / 4] = 0x5c00_0042;
+        let root = address(&user);
+        let all = [first.clone(), second.clone(), accident.clone()];
+        assert_eq!(agreed(&all, root), Some(0x5c00_0096));
+        assert_eq!(agreed(&[first.clone(), accident.clone()], root), None);
+        assert_eq!(
+            agreed(&[first, second, accident, path(0x60, 0x184)], root),
+            Some(0x5c00_0096)
+        );
+        assert_eq!(agreed(&[path(0x60, 0x38)], root), Some(0x5c00_0096));
+        assert_eq!(agreed(&[path(0x60, 0x184)], root), None);
+        assert_eq!(agreed(&[], root), None);
+    }
+
+    #[test]
     fn what_is_not_there_is_not_followed() {
-        let path = Path { hops: vec![0], last: 0 };
+        let path = path(0, 0);
         assert_eq!(path.follow(0x10), None);
         assert_eq!(path.follow(u64::MAX - 3), None);
         assert_eq!(search(&[0x10], 1, PLAUSIBLE), Vec::new());

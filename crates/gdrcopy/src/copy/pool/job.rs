@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use super::cut::Cut;
 use crate::copy::fence;
 use crate::copy::kernel::Move;
 use crate::copy::plan::LINE;
@@ -40,7 +41,8 @@ pub(super) struct Shared {
     destination: AtomicUsize,
     source: AtomicUsize,
     len: AtomicUsize,
-    part: AtomicUsize,
+    least: AtomicUsize,
+    threads: AtomicUsize,
     direction: AtomicUsize,
 }
 
@@ -49,18 +51,19 @@ pub(super) struct Shared {
 pub(super) struct Line<T>(pub(super) T);
 
 impl Shared {
-    /// Announces a job cut into parts of `part` bytes (a multiple of a line), for the caller and `helpers` helpers.
+    /// Announces a job to the caller and `helpers` helpers, in parts of `least` bytes (a multiple of a line) at least.
     /// Answers how many parts there are. The one who announces holds the pool, and its last job is done.
-    pub(super) fn announce(&self, job: &Job, part: usize, helpers: usize) -> u32 {
+    pub(super) fn announce(&self, job: &Job, least: usize, helpers: usize) -> u32 {
         self.kernel.store(job.kernel as usize, Ordering::Relaxed);
         self.destination
             .store(job.destination.expose_provenance(), Ordering::Relaxed);
         self.source.store(job.source.expose_provenance(), Ordering::Relaxed);
         self.len.store(job.len, Ordering::Relaxed);
-        self.part.store(part, Ordering::Relaxed);
+        self.least.store(least, Ordering::Relaxed);
+        self.threads.store(helpers + 1, Ordering::Relaxed);
         self.direction.store(job.direction as usize, Ordering::Relaxed);
         self.done.0.store(0, Ordering::Relaxed);
-        let parts = (job.skew() + job.len).div_ceil(part) as u32;
+        let parts = job.cut(least, helpers + 1).parts() as u32;
         // SeqCst, for the helper that is going to sleep: it says so before it looks at the ticket for the last time, and
         // who announces looks for sleepers after.
         self.ticket.0.store(
@@ -100,7 +103,8 @@ impl Shared {
             if taken == 0 && direction == Direction::OrderedRead {
                 fence::before_reads();
             }
-            let (offset, len) = job.part(index, self.part.load(Ordering::Relaxed));
+            let (least, threads) = (self.least.load(Ordering::Relaxed), self.threads.load(Ordering::Relaxed));
+            let (offset, len) = job.part(index, least, threads);
             // SAFETY: a part lies within the job, whose memory its owner keeps valid until all parts are done.
             unsafe { (job.kernel)(job.destination.add(offset), job.source.add(offset), len) }
             taken += 1;
@@ -152,10 +156,18 @@ impl Shared {
 
 impl Job {
     /// (offset, length) of a part: all parts but the first begin at a device line.
-    fn part(&self, index: usize, part: usize) -> (usize, usize) {
-        let start = (index * part).saturating_sub(self.skew());
-        let end = ((index + 1) * part - self.skew()).min(self.len);
+    fn part(&self, index: usize, least: usize, threads: usize) -> (usize, usize) {
+        let (first, count) = self.cut(least, threads).part(index);
+        let start = (first * least).saturating_sub(self.skew());
+        let end = ((first + count) * least - self.skew()).min(self.len);
         (start, end - start)
+    }
+
+    fn cut(&self, least: usize, threads: usize) -> Cut {
+        Cut {
+            units: (self.skew() + self.len).div_ceil(least),
+            threads,
+        }
     }
 
     /// Bytes from the beginning of the first device line to the device address.
@@ -208,23 +220,25 @@ mod tests {
 
     #[test]
     fn parts_begin_at_lines_and_cover_the_job_once() {
-        for (device, len, size) in [
+        for (device, len, least) in [
             (0x1000, 65536, 4096),
             (0x1001, 65536, 4096),
             (0x103f, 8193, 4096),
             (0x1020, 96, 64),
+            (0x1030, 5 << 20, 4096),
         ] {
-            let job = job(device, len);
-            let parts = (device % 64 + len).div_ceil(size);
-            let mut next = 0;
-            for index in 0..parts {
-                let (offset, len) = job.part(index, size);
-                assert_eq!(offset, next);
-                assert!(index == 0 || (device + offset) % 64 == 0);
-                assert!(len > 0 && len <= size);
-                next += len;
+            for threads in [2, 3, 16] {
+                let job = job(device, len);
+                let mut next = 0;
+                for index in 0..job.cut(least, threads).parts() {
+                    let (offset, len) = job.part(index, least, threads);
+                    assert_eq!(offset, next);
+                    assert!(index == 0 || (device + offset) % 64 == 0);
+                    assert!(len > 0);
+                    next += len;
+                }
+                assert_eq!(next, len);
             }
-            assert_eq!(next, len);
         }
     }
 

@@ -7,10 +7,6 @@ use std::thread::{Builder, available_parallelism};
 
 use super::{ASLEEP, Cpus, FRESH, MOST_THREADS, NO_HELPERS, Pool, STARTED, now};
 
-/// How long a helper looks for the next job before it sleeps, in nanoseconds: longer than the pause between two copies of
-/// a program that does little else.
-const SPIN: u64 = 100_000;
-
 /// Asks for helpers, once a pool. They come by themselves, one after another, while the caller copies. False where there
 /// will be none.
 #[cold]
@@ -84,9 +80,9 @@ fn help(pool: &'static Pool, seat: usize) -> ! {
         }
         std::hint::spin_loop();
         turns = turns.wrapping_add(1);
-        if turns.is_multiple_of(32) && now().saturating_sub(idle_since) > SPIN {
+        if turns.is_multiple_of(32) && now().saturating_sub(idle_since) > pool.linger.load(Ordering::Relaxed) {
             sleep(pool, seat);
-            // Those who woke this one wake no others; each awake one wakes two.
+            // The caller wakes only some; each of these wakes two more.
             pool.wake(pool.job.helpers(), 2);
             idle_since = now();
         }

@@ -1,0 +1,401 @@
+//! Shared copies where things go on beside them: other callers, forks, signals, one CPU, no threads to be had, exit.
+//!
+//! What changes a whole process is tried in one of its own: this program again, with one test and an environment.
+
+use std::fs;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use copy_support::Guarded;
+use gdrcopy::copy::{Caching, Copier, Cpus, fence, split};
+
+mod copy_support;
+
+/// Above every threshold for sharing, in both directions.
+const LARGE: usize = 1 << 20;
+
+fn copier() -> Copier {
+    Copier::for_caching(Caching::WriteCombining).expect("no variable is set")
+}
+
+/// Copies there and back, and compares.
+fn round_trip(copier: &Copier, len: usize, gap: usize, seed: u8) {
+    let pages = (len + gap).div_ceil(4096) + 1;
+    let (mut host, mut device, mut back) = (Guarded::new(pages), Guarded::new(pages), Guarded::new(pages));
+    host.fill(seed);
+    back.fill(!seed);
+    let device_at = device.place(len, gap, true);
+    // SAFETY: `len` bytes from the start of one and to the end, but for the gap, of the other are theirs.
+    unsafe {
+        copier.to_device(device.start().add(device_at), host.start(), len);
+        assert!(
+            device.bytes()[device_at..device_at + len] == host.bytes()[..len],
+            "written, {len} at {gap}"
+        );
+        copier.from_device(back.start(), device.start().add(device_at), len);
+        assert!(back.bytes()[..len] == host.bytes()[..len], "read, {len} at {gap}");
+        back.fill(!seed);
+        copier.from_device_ordered(back.start(), device.start().add(device_at), len);
+    }
+    assert!(
+        back.bytes()[..len] == host.bytes()[..len],
+        "read in order, {len} at {gap}"
+    );
+    let after = back.bytes()[len];
+    back.fill(!seed);
+    assert_eq!(after, back.bytes()[len], "nothing beyond");
+}
+
+#[test]
+fn large_copies_of_many_callers_at_once_are_whole() {
+    let copier = copier();
+    thread::scope(|scope| {
+        for caller in 0..6_u8 {
+            scope.spawn(move || {
+                for turn in 0..12 {
+                    let len = LARGE / (1 + turn % 3) - usize::from(caller) * 333;
+                    round_trip(&copier, len, turn * 17 % 130, caller * 31 + turn as u8);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn copies_around_the_thresholds_are_whole() {
+    for threads in [1, 2, 3, 16] {
+        let copier = copier()
+            .with_threads(threads)
+            .near(&Cpus::parse("0-3").expect("a list"));
+        for size in [16 << 10, 64 << 10, 128 << 10, 256 << 10, 3 << 20] {
+            for len in [size - 1, size, size + 1, size + 4097] {
+                round_trip(&copier, len, len % 97, threads as u8);
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_of_the_caller_copy_parts() {
+    let copier = copier();
+    let (mut host, mut device) = (Guarded::new(80), Guarded::new(80));
+    host.fill(7);
+    let (from, to) = (host.start().expose_provenance(), device.start().expose_provenance());
+    thread::scope(|scope| {
+        for part in split(to + 13, 300_000, 4) {
+            scope.spawn(move || {
+                let from = std::ptr::with_exposed_provenance::<u8>(from + part.start);
+                let to = std::ptr::with_exposed_provenance_mut::<u8>(to + 13 + part.start);
+                // SAFETY: parts lie within the 300,000 bytes, which both sides hold from their starts on, and do not meet.
+                unsafe { copier.to_device_part(to, from, part.len()) };
+                fence::writes();
+            });
+        }
+    });
+    let bytes = device.bytes();
+    assert!(bytes[13..300_013] == host.bytes()[..300_000]);
+    assert!(bytes[..13].iter().chain(&bytes[300_013..]).all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_split_covers_each_byte_once_and_meets_at_lines() {
+    for (address, len, parts) in [
+        (0x1000, 1 << 20, 16),
+        (0x1001, 1000, 3),
+        (0x103f, 2, 2),
+        (0x1040, 64, 9),
+        (0x1, 0, 4),
+    ] {
+        let mut next = 0;
+        for part in split(address, len, parts) {
+            assert_eq!(part.start, next);
+            assert!(part.start == 0 || (address + part.start) % 64 == 0);
+            assert!(!part.is_empty());
+            next = part.end;
+        }
+        assert_eq!(next, len);
+        assert!(split(address, len, parts).count() <= parts);
+    }
+}
+
+/// Forks while other threads copy, so that the pool is busy in the parent; the child has one of its own.
+#[test]
+fn a_child_of_fork_copies() {
+    let copier = copier();
+    round_trip(&copier, LARGE, 0, 1);
+    thread::scope(|scope| {
+        for caller in 0..2 {
+            scope.spawn(move || (0..40).for_each(|turn| round_trip(&copier, LARGE, turn, caller)));
+        }
+        for turn in 0..10 {
+            // SAFETY: the child copies, checks and leaves by _exit, with an alarm against waiting for anybody.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: only ends this child, later.
+                unsafe { libc::alarm(30) };
+                let checked = std::panic::catch_unwind(|| {
+                    round_trip(&copier, LARGE, turn, 9);
+                    round_trip(&copier, LARGE + 5, turn, 10);
+                });
+                // SAFETY: ends the child without the test program's exit handlers.
+                unsafe { libc::_exit(if checked.is_ok() { 0 } else { 1 }) };
+            }
+            assert!(child > 0);
+            let mut status = 0;
+            // SAFETY: waits for the child just made.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert_eq!(status, 0, "exit code and signal of the child");
+        }
+    });
+}
+
+#[test]
+fn helpers_are_named_and_take_no_signals() {
+    if cpus() < 2 {
+        return;
+    }
+    run("child_looks_at_its_helpers", &[]);
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn child_looks_at_its_helpers() {
+    round_trip(&copier(), LARGE, 0, 3);
+    let helpers = until(|| Some(helpers()).filter(|helpers| !helpers.is_empty()));
+    for status in helpers {
+        let blocked = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigBlk:"))
+            .expect("a mask");
+        let blocked = u64::from_str_radix(blocked.trim(), 16).expect("a mask");
+        let is_blocked = |signal: i32| blocked & (1 << (signal - 1)) != 0;
+        for signal in [
+            libc::SIGINT,
+            libc::SIGTERM,
+            libc::SIGALRM,
+            libc::SIGCHLD,
+            libc::SIGUSR1,
+            libc::SIGPROF,
+            40,
+        ] {
+            assert!(is_blocked(signal), "{signal} in {blocked:x}");
+        }
+        for fault in [libc::SIGSEGV, libc::SIGBUS] {
+            assert!(!is_blocked(fault), "{fault} in {blocked:x}");
+        }
+    }
+    let mine = fs::read_to_string("/proc/thread-self/status").expect("a status");
+    let mine = mine
+        .lines()
+        .find_map(|line| line.strip_prefix("SigBlk:"))
+        .expect("a mask")
+        .trim()
+        .to_owned();
+    assert_eq!(mine, "0".repeat(16), "the caller's mask is as it was");
+}
+
+#[test]
+fn helpers_go_to_sleep() {
+    if cpus() < 2 {
+        return;
+    }
+    run("child_waits_for_its_helpers_to_sleep", &[]);
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn child_waits_for_its_helpers_to_sleep() {
+    round_trip(&copier(), LARGE, 0, 3);
+    until(|| {
+        let helpers = helpers();
+        (!helpers.is_empty() && helpers.iter().all(|status| status.contains("State:\tS"))).then_some(())
+    });
+    let ticks = || {
+        // Fields 14 and 15 of the process: ticks in user and in kernel mode.
+        let text = fs::read_to_string("/proc/self/stat").expect("a line");
+        let after = text.rsplit(')').next().expect("fields").to_owned();
+        after
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|field| field.parse::<u64>().expect("ticks"))
+            .sum::<u64>()
+    };
+    let before = ticks();
+    thread::sleep(Duration::from_millis(300));
+    assert!(ticks() - before <= 3, "a process that sleeps uses no CPU");
+    round_trip(&copier(), LARGE, 0, 4);
+}
+
+#[test]
+fn one_cpu_has_no_helpers() {
+    run("child_has_one_cpu", &[]);
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn child_has_one_cpu() {
+    let mut set = [0_u64; 16];
+    // SAFETY: the kernel writes at most the bytes it is told, then reads as many. The process's first thread is the one
+    // whose affinity counts.
+    unsafe {
+        let process = libc::getpid();
+        assert!(libc::sched_getaffinity(process, size_of_val(&set), set.as_mut_ptr().cast()) >= 0);
+        let word = set.iter().position(|word| *word != 0).expect("a CPU");
+        let first = set[word] & set[word].wrapping_neg();
+        set = [0; 16];
+        set[word] = first;
+        assert_eq!(
+            libc::sched_setaffinity(process, size_of_val(&set), set.as_ptr().cast()),
+            0
+        );
+    }
+    round_trip(&copier(), LARGE, 5, 3);
+    round_trip(&copier(), LARGE, 6, 4);
+    assert!(helpers().is_empty());
+}
+
+#[test]
+fn where_no_thread_can_be_made_the_caller_copies_alone() {
+    run("child_may_have_no_threads", &["--test-threads=1"]);
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn child_may_have_no_threads() {
+    let limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: lowers this process's own limit, and leaves root, which has none.
+    unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &limit), 0);
+        if libc::geteuid() == 0 {
+            assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+        }
+    }
+    assert!(thread::Builder::new().spawn(|| ()).is_err(), "the limit holds");
+    round_trip(&copier(), LARGE, 5, 3);
+    round_trip(&copier(), LARGE, 6, 4);
+    assert!(helpers().is_empty());
+}
+
+#[test]
+fn a_process_with_helpers_ends() {
+    let begun = Instant::now();
+    for _ in 0..5 {
+        run("child_ends_with_helpers_at_work", &[]);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn child_ends_with_helpers_at_work() {
+    round_trip(&copier(), LARGE, 0, 3);
+    std::process::exit(0);
+}
+
+#[test]
+fn variables_choose_and_wrong_ones_are_errors() {
+    let of = |variable: &str, value: &str| {
+        let output = child("child_says_what_it_copies_with", &[])
+            .env(variable, value)
+            .output()
+            .expect("a child");
+        assert!(output.status.success(), "{output:?}");
+        text(&output)
+    };
+    assert!(of("GDR_COPY_KERNEL", "portable").contains("<portable portable>"));
+    let wrong = of("GDR_COPY_KERNEL", "fast");
+    assert!(
+        wrong.contains(r#"<GDR_COPY_KERNEL="fast" names no copy kernel; take one of portable, "#),
+        "{wrong}"
+    );
+    assert!(of("GDR_COPY_THREADS", "0").contains(r#"<GDR_COPY_THREADS="0" is no number from 1 to 16>"#));
+    assert!(of("GDR_COPY_THREADS", "1").contains("> helpers 0"));
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn child_says_what_it_copies_with() {
+    let said = match Copier::for_caching(Caching::WriteCombining) {
+        Ok(copier) => {
+            round_trip(&copier, LARGE, 1, 2);
+            format!(
+                "<{} {}> helpers {}",
+                copier.write_kernel(),
+                copier.read_kernel(),
+                helpers().len()
+            )
+        }
+        Err(error) => {
+            assert_eq!(
+                Copier::for_caching(Caching::Cached).err(),
+                Some(error.clone()),
+                "an error whatever the caching"
+            );
+            format!("<{error}>")
+        }
+    };
+    println!("{said}");
+}
+
+#[test]
+fn each_caching_has_its_own_rules() {
+    let cached = Copier::for_caching(Caching::Cached).expect("a copier");
+    assert_eq!((cached.write_kernel(), cached.read_kernel()), ("memcpy", "memcpy"));
+    let uncached = Copier::for_caching(Caching::Uncached).expect("a copier");
+    assert_eq!(
+        (uncached.write_kernel(), uncached.read_kernel()),
+        ("portable", "portable")
+    );
+    for copier in [cached, uncached] {
+        for len in [0, 1, 7, 100, 70_000] {
+            round_trip(&copier, len, 3, 5);
+        }
+    }
+}
+
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// /proc's status of each helper thread of this process.
+fn helpers() -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").expect("tasks");
+    let statuses = tasks.filter_map(|task| fs::read_to_string(task.expect("a task").path().join("status")).ok());
+    statuses
+        .filter(|status| status.starts_with("Name:\tgdr-copy\n"))
+        .collect()
+}
+
+fn until<T>(mut seen: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(seen) = seen() {
+            return seen;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "not within 10 s");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// This program again, for one of its ignored tests.
+fn child(test: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a path"));
+    command
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .args(arguments);
+    command
+}
+
+fn run(test: &str, arguments: &[&str]) {
+    let output = child(test, arguments).output().expect("a child");
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
