@@ -9,7 +9,7 @@ use super::statistics::{Figures, uncertainty};
 pub struct Budget {
     /// No sample is begun after this long, once there are enough.
     pub time: Duration,
-    /// So many samples are taken whatever they cost.
+    /// So many samples are taken for up to ten times as long; three whatever they cost.
     pub least: usize,
     /// It is enough once the median's confidence interval is this share of it.
     pub share: f64,
@@ -17,6 +17,9 @@ pub struct Budget {
 
 /// More samples than this teach nothing.
 const MOST: usize = 20_000;
+
+/// Fewer have no middle.
+const FEWEST: usize = 3;
 
 /// Shorter than this, a clock that takes 25 ns to read is a part of what it reads.
 const SHORTEST: Duration = Duration::from_micros(4);
@@ -43,10 +46,11 @@ impl Sampler {
     /// Whether another sample is worth its time.
     pub fn wants_more(&mut self) -> bool {
         let taken = self.samples.len();
-        if taken < self.budget.least {
+        let spent = self.begun.elapsed();
+        if taken < FEWEST || taken < self.budget.least && spent < self.budget.time * 10 {
             return true;
         }
-        if taken >= MOST || self.begun.elapsed() >= self.budget.time {
+        if taken >= MOST || spent >= self.budget.time {
             return false;
         }
         if taken >= self.next_look {
@@ -70,12 +74,17 @@ impl Sampler {
 
 /// Times an operation until its median is known: seconds for one run of it, one sample a batch.
 ///
-/// The first run warms up and is not counted. What is too short for the clock is run several times a sample.
+/// The first runs warm up and are not counted. What is too short for the clock is run several times a sample.
 pub fn time<E>(budget: Budget, mut operation: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+    let first = Instant::now();
     operation()?;
-    let begun = Instant::now();
-    operation()?;
-    let mut batch = batch(begun.elapsed());
+    // What takes longer than all the samples may take needs no second look.
+    let mut batch = 1;
+    if first.elapsed() < budget.time {
+        let begun = Instant::now();
+        operation()?;
+        batch = self::batch(begun.elapsed());
+    }
     if batch > 1 {
         // The first runs are slow: caches and branches. The batch is sized by a warm one.
         let begun = Instant::now();
@@ -84,6 +93,17 @@ pub fn time<E>(budget: Budget, mut operation: impl FnMut() -> Result<(), E>) -> 
         }
         batch = self::batch(begun.elapsed() / batch);
     }
+    sample(budget, batch, operation)
+}
+
+/// The same, one run a sample, for what may overlap with the next run: the clock waits until every load before it is
+/// answered (Linux reads the time stamp counter so). Its 25 ns are in each sample.
+pub fn time_singly<E>(budget: Budget, mut operation: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+    operation()?;
+    sample(budget, 1, operation)
+}
+
+fn sample<E>(budget: Budget, batch: u32, mut operation: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
     let mut sampler = Sampler::new(budget);
     while sampler.wants_more() {
         let begun = Instant::now();
@@ -128,18 +148,27 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_taken_whatever_it_costs() {
-        let budget = Budget {
-            time: Duration::ZERO,
-            ..GENEROUS
+    fn three_are_taken_whatever_they_cost_and_enough_where_that_is_cheap() {
+        let taken = |time, cost| {
+            let budget = Budget {
+                time,
+                least: 9,
+                ..GENEROUS
+            };
+            let mut runs = 0;
+            let samples = super::time(budget, || {
+                runs += 1;
+                std::thread::sleep(cost);
+                Ok::<(), ()>(())
+            });
+            (samples.expect("samples").len(), runs)
         };
-        let mut runs = 0;
-        let samples = time(budget, || {
-            runs += 1;
-            std::thread::sleep(Duration::from_millis(1));
-            Ok::<(), ()>(())
-        });
-        assert_eq!((samples.expect("samples").len(), runs), (3, 5));
+        let millisecond = Duration::from_millis(1);
+        assert_eq!(taken(Duration::ZERO, millisecond), (3, 4), "one warms up");
+        let (samples, runs) = taken(10 * millisecond, millisecond);
+        assert!(samples >= 9 && runs == samples + 2, "{samples} {runs}");
+        let single = time_singly(GENEROUS, || Ok::<(), ()>(())).expect("samples");
+        assert!(single.len() >= 6);
     }
 
     #[test]

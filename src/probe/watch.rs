@@ -210,7 +210,8 @@ mod tests {
     fn a_child_that_says_it_is_done_is_done() {
         // The writing end must live: its end would be an interrupt.
         let (reading, _writing) = UnixStream::pair().expect("a pair");
-        let script = r#"echo '{"note":"one"}'; printf '{"no'; sleep 0.05; echo 'te":"two"}'; echo '"end"'; sleep 60"#;
+        let script =
+            r#"echo '{"note":"one"}'; printf '{"no'; sleep 0.05; echo 'te":"two"}'; echo '"end"'; exec sleep 60"#;
         let begun = Instant::now();
         let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
         assert_eq!(ended, Ended::Done);

@@ -15,7 +15,7 @@ const NAMES: [&str; 5] = ["api.pin", "api.map", "api.info", "api.unmap", "api.un
 pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     for bytes in session.task.depth.call_sizes() {
         let budget = session.task.depth.calls();
-        teller.doing_for(format!("pin, map, unmap and unpin of {bytes} bytes"), budget.time)?;
+        teller.doing_for(format!("pin, map, unmap and unpin of {bytes} bytes"), 10 * budget.time)?;
         match session
             .gpu
             .allocate(Allocation::Malloc, *bytes)

@@ -22,16 +22,9 @@ pub enum Depth {
 const LARGEST: usize = 64 << 20;
 
 impl Depth {
-    /// The sizes of a sweep, ascending: powers of two, with --quick of four.
+    /// The sizes of a sweep, ascending: powers of two.
     pub fn sizes(self) -> Vec<usize> {
-        let step = match self {
-            Self::Quick => 2,
-            Self::Default | Self::Full => 1,
-        };
-        (0..=LARGEST.ilog2())
-            .step_by(step)
-            .map(|exponent| 1 << exponent)
-            .collect()
+        (0..=LARGEST.ilog2()).map(|exponent| 1 << exponent).collect()
     }
 
     /// What one point of a sweep may cost.

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::time::Duration;
 
 use gdrcopy::{Gdr, MapRequest, Mapping, MappingType, PinFlags};
 use gpu::{Allocation, DeviceMemory, Gpu, Pattern, Stream};
@@ -156,6 +157,12 @@ fn mapping_word(kind: MappingType) -> &'static str {
         MappingType::Caching => "cached",
         MappingType::Device => "uncached",
     }
+}
+
+/// How long so many bytes may take where nothing hangs: five copies by the slowest loads there are, eight bytes in a
+/// microsecond and a half (uncached, from a far NUMA node).
+pub fn allowance(bytes: usize) -> Duration {
+    Duration::from_nanos(bytes as u64 * 1000)
 }
 
 /// Bytes of a pattern from its start.

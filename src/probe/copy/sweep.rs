@@ -2,10 +2,10 @@
 
 use gpu::{HostMemory, Kind, Pattern};
 
-use super::session::{Session, Trouble, device_differs, pattern, reason, wrong_at};
+use super::session::{Session, Trouble, allowance, device_differs, pattern, reason, wrong_at};
 use crate::probe::bytes::compare;
 use crate::probe::events::Teller;
-use crate::probe::sampling::time;
+use crate::probe::sampling::{time, time_singly};
 use crate::probe::verdict::{Promise, Subject};
 
 /// From this size on bandwidth is a figure worth having.
@@ -91,14 +91,20 @@ fn promise(session: &Session<'_>, share: Option<f64>) -> Option<Promise> {
 fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let bytes = source.len();
     let budget = session.task.depth.point();
-    teller.doing_for(format!("{bytes} bytes through the mapping, to the GPU"), budget.time)?;
+    teller.doing_for(
+        format!("{bytes} bytes through the mapping, to the GPU"),
+        10 * budget.time + allowance(bytes),
+    )?;
     let samples = time(budget, || session.mapping.write(0, source))?;
     let wrong = device_differs(&session.stream, &session.memory, 0, source)?;
     let wrong = wrong.map(|mismatch| wrong_at(&session.memory, 0, &mismatch));
     let promised = promise(session, Some(STORES_SHARE));
     report(&session.about, "copy.write", bytes, &samples, wrong, promised, teller)?;
 
-    teller.doing_for(format!("{bytes} bytes through the mapping, from the GPU"), budget.time)?;
+    teller.doing_for(
+        format!("{bytes} bytes through the mapping, from the GPU"),
+        10 * budget.time + allowance(bytes),
+    )?;
     let Session {
         stream,
         memory,
@@ -110,7 +116,7 @@ fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> 
     stream.synchronize()?;
     let mut places = Places::new(memory.len(), bytes);
     let mut found = source.to_vec();
-    let samples = time(budget, || mapping.read(places.next(), &mut found))?;
+    let samples = time_singly(budget, || mapping.read(places.next(), &mut found))?;
     let mut expected = vec![0; bytes];
     seed.fill(&mut expected, (places.last() / 4) as u64);
     let wrong = compare(&expected, &found).map(|mismatch| wrong_at(memory, places.last(), &mismatch));
@@ -155,7 +161,10 @@ fn engine_pinned(
     let budget = session.task.depth.point();
     let (stream, memory) = (&session.stream, &session.memory);
     let promised = promise(session, Some(ENGINE_SHARE));
-    teller.doing_for(format!("cuMemcpy of {bytes} bytes from pinned memory"), budget.time)?;
+    teller.doing_for(
+        format!("cuMemcpy of {bytes} bytes from pinned memory"),
+        10 * budget.time + allowance(bytes),
+    )?;
     host.write(0, source)?;
     let samples = time(budget, || {
         stream.upload(memory, 0, host, 0, bytes)?;
@@ -172,7 +181,10 @@ fn engine_pinned(
         teller,
     )?;
 
-    teller.doing_for(format!("cuMemcpy of {bytes} bytes to pinned memory"), budget.time)?;
+    teller.doing_for(
+        format!("cuMemcpy of {bytes} bytes to pinned memory"),
+        10 * budget.time + allowance(bytes),
+    )?;
     let inverse: Vec<u8> = source.iter().map(|byte| !byte).collect();
     stream.write(memory, 0, &inverse)?;
     let samples = time(budget, || {
@@ -197,7 +209,10 @@ fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>
     let bytes = source.len();
     let budget = session.task.depth.point();
     let (stream, memory) = (&session.stream, &session.memory);
-    teller.doing_for(format!("cuMemcpy of {bytes} bytes from pageable memory"), budget.time)?;
+    teller.doing_for(
+        format!("cuMemcpy of {bytes} bytes from pageable memory"),
+        10 * budget.time + allowance(bytes),
+    )?;
     let samples = time(budget, || stream.write(memory, 0, source))?;
     let wrong = device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
     report(
@@ -210,7 +225,10 @@ fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>
         teller,
     )?;
 
-    teller.doing_for(format!("cuMemcpy of {bytes} bytes to pageable memory"), budget.time)?;
+    teller.doing_for(
+        format!("cuMemcpy of {bytes} bytes to pageable memory"),
+        10 * budget.time + allowance(bytes),
+    )?;
     let mut found: Vec<u8> = source.iter().map(|byte| !byte).collect();
     let samples = time(budget, || stream.read(memory, 0, &mut found))?;
     let wrong = compare(source, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));

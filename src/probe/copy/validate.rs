@@ -4,7 +4,7 @@ use gdrcopy::Mapping;
 use gpu::{Allocation, DeviceMemory, Kind, Pattern};
 
 use super::Depth;
-use super::session::{Session, Trouble, device_differs, map, pattern, reason, wrong_at};
+use super::session::{Session, Trouble, allowance, device_differs, map, pattern, reason, wrong_at};
 use crate::model::ProbeResult;
 use crate::probe::bytes::{Mismatch, compare};
 use crate::probe::events::Teller;
@@ -119,18 +119,21 @@ fn one(session: &Session<'_>, sort: &Sort, bytes: usize, teller: &mut Teller<'_>
         session,
         memory: &memory,
         mapping: &mut mapping,
+        teller,
     };
     let about = &session.about;
     for part in [Part::Stores, Part::Copies, Part::Offsets, Part::GpuWrites] {
         let name = part.name();
-        teller.doing(step(&format!("check {name}")))?;
+        let allowed = allowance(bytes.clamp(STORED, PIECE));
+        check.teller.doing_for(step(&format!("check {name}")), allowed)?;
         let found = match part {
             Part::Stores => check.stores(),
             Part::Copies => check.copies(),
             Part::Offsets => check.offsets(),
             Part::GpuWrites => check.gpu_writes(),
         }?;
-        teller.result(found.result(about, &format!("validate.{}.{name}", sort.name), bytes))?;
+        let name = format!("validate.{}.{name}", sort.name);
+        check.teller.result(found.result(about, &name, bytes))?;
     }
     Ok(())
 }
@@ -174,13 +177,23 @@ impl Verified {
     }
 }
 
-struct Check<'a> {
+struct Check<'a, 'b> {
     session: &'a Session<'a>,
     memory: &'a DeviceMemory,
     mapping: &'a mut Mapping,
+    teller: &'a mut Teller<'b>,
 }
 
-impl Check<'_> {
+impl Check<'_, '_> {
+    /// A sign of life before each piece of a large allocation.
+    fn piece(&mut self, start: usize, length: usize) -> Result<(), Trouble> {
+        if start > 0 {
+            let what = format!("{length} bytes from {start} on ({})", self.memory.kind());
+            self.teller.doing_for(what, allowance(length))?;
+        }
+        Ok(())
+    }
+
     fn wrong(&self, offset: usize, mismatch: &Mismatch, path: &str) -> Verified {
         Verified::Wrong(format!("{} ({path})", wrong_at(self.memory, offset, mismatch)))
     }
@@ -235,6 +248,7 @@ impl Check<'_> {
         let mut host = vec![0; whole.min(PIECE)];
         for start in (0..whole).step_by(PIECE) {
             let length = PIECE.min(whole - start);
+            self.piece(start, length)?;
             let first = (start / 4) as u64;
             let host = &mut host[..length];
             Pattern::new(2).fill(host, first);
@@ -307,6 +321,7 @@ impl Check<'_> {
         let mut found = vec![0; whole.min(PIECE)];
         for start in (0..whole).step_by(PIECE) {
             let length = PIECE.min(whole - start);
+            self.piece(start, length)?;
             seed.fill(&mut expected[..length], (start / 4) as u64);
             for (found, expected) in found.iter_mut().zip(&expected[..length]) {
                 *found = !expected;

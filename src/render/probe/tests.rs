@@ -70,7 +70,7 @@ fn what_is_wrong_is_said_with_its_address_and_ends_the_page() {
         "  WRONG       validate.malloc.offsets, 4 KiB: 0x7f0025: byte 37 is 0x00 and should be 0x5a?[31m\n",
         "  impossible  validate.pool.map: the driver refuses\n",
         "  slow        copy.write.bandwidth, 16 MiB 64 MiB from NUMA node 0: 3.10 GB/s, less than 20 % of the\n",
-        "\nIt was interrupted.\nfailed: 16 ok, 2 slow, 1 wrong, 1 impossible\n",
+        "\nIt was interrupted.\nfailed: 16 ok, 2 slow, 1 wrong, 1 impossible; up to 3.1 GB/s to the GPU\n",
     ] {
         assert!(page.contains(line), "{line:?} is not in:\n{page}");
     }
