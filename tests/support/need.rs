@@ -19,6 +19,8 @@ pub enum Need {
     Lspci,
     /// python3 in PATH.
     Python,
+    /// The compiler and the make that build a module for Debian's kernel.
+    KernelCompiler,
 }
 
 impl Need {
@@ -30,6 +32,7 @@ impl Need {
             Self::Shared => shared().is_dir(),
             Self::Lspci => in_path("lspci"),
             Self::Python => in_path("python3"),
+            Self::KernelCompiler => in_path("gcc-12") && in_path("make"),
         }
     }
 
@@ -41,6 +44,7 @@ impl Need {
             Self::Shared => format!("{} is no directory", shared().display()),
             Self::Lspci => "lspci is not in PATH".to_owned(),
             Self::Python => "python3 is not in PATH".to_owned(),
+            Self::KernelCompiler => "gcc-12 or make is not in PATH".to_owned(),
         }
     }
 

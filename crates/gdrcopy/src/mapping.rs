@@ -108,7 +108,7 @@ impl Mapping {
         })
     }
 
-    /// CPU address of the first byte pinned, aligned as its device address is within a page.
+    /// CPU address of the first byte pinned; within a page of the CPU it lies where its device address does.
     ///
     /// Valid for [`Mapping::len`] bytes while this lives. Make no reference of it: the GPU writes there.
     pub fn as_ptr(&self) -> NonNull<u8> {

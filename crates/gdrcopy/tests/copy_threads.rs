@@ -3,6 +3,7 @@
 //! What changes a whole process is tried in one of its own: this program again, with one test and an environment.
 
 use std::fs;
+use std::io::Write;
 use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -339,7 +340,7 @@ fn child_says_what_it_copies_with() {
             format!("<{error}>")
         }
     };
-    println!("{said}");
+    writeln!(std::io::stdout(), "{said}").expect("standard output");
 }
 
 #[test]

@@ -37,6 +37,10 @@ pub struct Image {
     pub kernel: PathBuf,
     /// An uncompressed archive: unpacking is quicker under emulation than decompressing.
     pub base: PathBuf,
+    /// The kernel's release.
+    pub release: String,
+    /// Where all of it lies, and what else is made for just this kernel.
+    pub directory: PathBuf,
 }
 
 impl Image {
@@ -49,6 +53,8 @@ impl Image {
         let image = Self {
             kernel: directory.join("vmlinuz"),
             base: directory.join("base.cpio"),
+            release: selection.release.clone(),
+            directory: directory.clone(),
         };
         if !directory.exists() {
             fs::create_dir_all(cache).with_context(|| format!("{} could not be made", cache.display()))?;

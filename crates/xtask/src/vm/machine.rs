@@ -19,6 +19,8 @@ pub struct Machine {
     pub bridges: &'static [HostBridge],
     /// Whether a virtio network card at 10.0.0.N carries a Soft-RoCE device `rxe0`.
     pub soft_roce: bool,
+    /// Whether the test double of the gdrdrv driver is there to load, and an ivshmem device whose BAR it may use.
+    pub gdrdrv: bool,
     /// How many guests run the script side by side, on one network.
     pub guests: u8,
 }
@@ -42,7 +44,7 @@ impl Machine {
 }
 
 /// Every machine.
-pub const MACHINES: &[Machine] = &[PLAIN, IOMMU_ON, IOMMU_OFF, RXE, TWO_GUESTS];
+pub const MACHINES: &[Machine] = &[PLAIN, IOMMU_ON, IOMMU_OFF, RXE, TWO_GUESTS, GDRDRV];
 
 /// The machine of this name.
 pub fn named(name: &str) -> Result<&'static Machine> {
@@ -59,6 +61,7 @@ const PLAIN: Machine = Machine {
     nodes: 1,
     bridges: &[],
     soft_roce: false,
+    gdrdrv: false,
     guests: 1,
 };
 
@@ -70,6 +73,7 @@ const IOMMU_ON: Machine = Machine {
     nodes: 2,
     bridges: TWO_SOCKETS,
     soft_roce: false,
+    gdrdrv: false,
     guests: 1,
 };
 
@@ -92,6 +96,13 @@ const TWO_GUESTS: Machine = Machine {
     description: "two machines like rxe, 10.0.0.1 and 10.0.0.2 on one cable; both run the script (GDR_GUEST=1, 2)",
     guests: 2,
     ..RXE
+};
+
+const GDRDRV: Machine = Machine {
+    name: "gdrdrv",
+    description: "plain with a test double of the gdrdrv driver (`. /lib/gdrdrv.sh; gdrdrv_load`) and an ivshmem device",
+    gdrdrv: true,
+    ..PLAIN
 };
 
 const TWO_SOCKETS: &[HostBridge] = &[

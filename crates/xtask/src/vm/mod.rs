@@ -1,11 +1,12 @@
 //! Virtual machines that have what the machine under one's hands lacks: a translating IOMMU, PCIe switches with access
-//! control, two NUMA nodes, an RDMA device, a second host.
+//! control, two NUMA nodes, an RDMA device, a second host, the gdrdrv driver.
 //!
 //! A run takes a [`Machine`] from the table, an [`Image`] (built once out of Debian packages, then cached), and a
 //! [`Job`]: a script and the binaries it needs. Nothing here knows gdr: it is one of the binaries carried in.
 
 mod archive;
 mod command;
+mod gdrdrv;
 mod guest;
 mod hardware;
 mod image;

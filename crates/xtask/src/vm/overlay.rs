@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::archive::Archive;
+use super::gdrdrv;
 use super::hardware;
 use super::image::Image;
 use super::job::Job;
@@ -17,6 +18,7 @@ use super::tool;
 const INIT: &str = include_str!("guest/init.sh");
 const LOOK_ALIKES: &str = include_str!("guest/look-alikes.sh");
 const HELPERS: &str = include_str!("guest/gdr-guest.sh");
+const GDRDRV: &str = include_str!("guest/gdrdrv.sh");
 
 /// Writes the whole initramfs of one guest: the base, then this run's files.
 pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Job) -> Result<()> {
@@ -37,6 +39,10 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
         )
     })?;
     archive.file("gdr/script", 0o755, &script)?;
+    if machine.gdrdrv {
+        archive.copy("usr/lib/gdrdrv-double.ko", &gdrdrv::module(image)?)?;
+        archive.file("usr/lib/gdrdrv.sh", 0o644, GDRDRV.as_bytes())?;
+    }
     for binary in &job.binaries {
         carry(&mut archive, binary)?;
     }

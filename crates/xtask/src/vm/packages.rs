@@ -53,33 +53,55 @@ const USER_SPACE: &[&str] = &[
 
 /// The packages at the versions apt would bring now.
 pub struct Selection {
+    /// The kernel's release, as `uname -r` says it.
+    pub release: String,
     names: Vec<String>,
     /// One line a package: file name, size and checksum.
     pub identity: String,
 }
 
 impl Selection {
-    /// Asks apt, without a download.
+    /// What a guest is made of. Asks apt, without a download.
     pub fn current() -> Result<Self> {
-        let depends = tool::output(Command::new("apt-cache").args(["depends", KERNEL]))
-            .with_context(|| format!("apt does not know {KERNEL}: run apt-get update"))?;
-        let kernel = depends
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("Depends: "))
-            .filter(|name| name.starts_with("linux-image-"))
+        let depends = depends(KERNEL)?;
+        let release = depends
+            .iter()
+            .find_map(|name| name.strip_prefix("linux-image-"))
             .with_context(|| format!("{KERNEL} names no kernel image; apt-cache depends said: {depends:?}"))?;
-        let mut names = vec![kernel.to_owned()];
+        let mut names = vec![format!("linux-image-{release}")];
         names.extend(USER_SPACE.iter().map(|&name| name.to_owned()));
+        Self::of(release, names)
+    }
 
+    /// What a module for this kernel is compiled against, and the compiler that it wants.
+    pub fn headers(release: &str) -> Result<(Self, String)> {
+        let headers = format!("linux-headers-{release}");
+        let depends = depends(&headers)?;
+        // linux-compiler-gcc-12-x86 is an empty package that depends on gcc-12.
+        let compiler = depends
+            .iter()
+            .find_map(|name| name.strip_prefix("linux-compiler-")?.strip_suffix("-x86"))
+            .with_context(|| format!("{headers} names no compiler; apt-cache depends said: {depends:?}"))?
+            .to_owned();
+        let mut names = vec![headers];
+        names.extend(depends.into_iter().filter(|name| !name.starts_with("linux-compiler-")));
+        Ok((Self::of(release, names)?, compiler))
+    }
+
+    fn of(release: &str, names: Vec<String>) -> Result<Self> {
         let addresses = tool::output(Command::new("apt-get").args(["download", "--print-uris"]).args(&names))
-            .context("apt cannot bring every package of the guest: run apt-get update")?;
+            .with_context(|| format!("apt cannot bring all of {}: run apt-get update", names.join(", ")))?;
         // A line is 'address' file size checksum; the address differs from mirror to mirror, the rest does not.
         let identity = addresses
             .lines()
             .filter_map(|line| line.split_once("' ").map(|(_, rest)| rest))
             .collect::<Vec<_>>()
             .join("\n");
-        Ok(Self { names, identity })
+        Ok(Self {
+            release: release.to_owned(),
+            names,
+            identity,
+        })
     }
 
     /// Downloads and unpacks everything into `tree`.
@@ -93,7 +115,7 @@ impl Selection {
                 .args(&self.names)
                 .current_dir(downloads),
         )
-        .context("the guest's packages could not be downloaded")?;
+        .with_context(|| format!("{} could not be downloaded", self.names.join(", ")))?;
         let listing =
             fs::read_dir(downloads).with_context(|| format!("{} could not be listed", downloads.display()))?;
         for entry in listing {
@@ -104,4 +126,12 @@ impl Selection {
         }
         Ok(())
     }
+}
+
+/// What a package depends on.
+fn depends(package: &str) -> Result<Vec<String>> {
+    let said = tool::output(Command::new("apt-cache").args(["depends", package]))
+        .with_context(|| format!("apt does not know {package}: run apt-get update"))?;
+    let names = said.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    Ok(names.map(str::to_owned).collect())
 }

@@ -22,6 +22,9 @@ pub struct Files<'a> {
 /// MiB of memory a NUMA node.
 const NODE_MEMORY: u32 = 512;
 
+/// MiB of the ivshmem device's BAR 2: the double's GPU memory is as large unless it is told otherwise.
+const WINDOW_MEMORY: u32 = 16;
+
 /// The command that runs guest `number` (from 1).
 pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) -> Command {
     let mut command = Command::new("qemu-system-x86_64");
@@ -57,10 +60,18 @@ pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) 
             "virtio-net-pci,netdev=lan,bus=pcie.0,addr=0x4,romfile=,mac=52:54:00:00:00:{number:02x}"
         ));
     }
+    if machine.gdrdrv {
+        device("ivshmem-plain,memdev=window,bus=pcie.0,addr=0x5".into());
+    }
     hardware::devices(machine.bridges).into_iter().for_each(&mut device);
     command
         .arg("-drive")
         .arg(format!("if=none,id=outbox,format=raw,file={}", files.outbox.display()));
+    if machine.gdrdrv {
+        command
+            .arg("-object")
+            .arg(format!("memory-backend-ram,id=window,size={WINDOW_MEMORY}M,share=on"));
+    }
     if machine.soft_roce {
         command.arg("-netdev").arg(network(machine, number, files.cable));
     }

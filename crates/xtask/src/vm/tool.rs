@@ -10,7 +10,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("apt-get", "apt"),
     ("apt-cache", "apt"),
     ("dpkg", "dpkg"),
+    ("gcc-12", "gcc-12"),
     ("ldd", "libc-bin"),
+    ("make", "make"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("tar", "tar"),
 ];

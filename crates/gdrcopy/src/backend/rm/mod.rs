@@ -9,12 +9,16 @@ mod caching;
 mod calls;
 mod client;
 mod device;
+#[cfg(test)]
+mod fake;
 mod fault;
 mod handle;
 mod live;
 mod owner;
 mod pin;
 mod route;
+#[cfg(test)]
+mod tests;
 mod trust;
 mod verify;
 mod view;

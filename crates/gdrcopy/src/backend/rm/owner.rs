@@ -33,12 +33,31 @@ pub(crate) enum Sort {
     Other(&'static str),
 }
 
+/// Memory of our own, never freed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Own {
+    pub(crate) address: DevicePtr,
+    pub(crate) bytes: usize,
+    /// CUDA's; a test's memory has none.
+    pub(crate) scratch: Option<Scratch>,
+}
+
+impl From<Scratch> for Own {
+    fn from(scratch: Scratch) -> Self {
+        Self {
+            address: scratch.address(),
+            bytes: scratch.bytes(),
+            scratch: Some(scratch),
+        }
+    }
+}
+
 /// A stream of our own in the memory's context, and what can be done with it.
 pub(crate) trait Bench: Debug + Send {
-    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, gpu::Error>;
+    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Own, gpu::Error>;
     /// Allocations in one exportable pool of our own.
-    fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Scratch>, gpu::Error>;
-    fn write(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), gpu::Error>;
+    fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Own>, gpu::Error>;
+    fn write(&self, own: &Own, bytes: &[u8]) -> Result<(), gpu::Error>;
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error>;
 }
 
@@ -134,16 +153,18 @@ impl Retained for pointer::AllocationHandle {
 }
 
 impl Bench for Reader {
-    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Scratch, gpu::Error> {
-        Self::scratch(self, kind, bytes)
+    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Own, gpu::Error> {
+        Self::scratch(self, kind, bytes).map(Own::from)
     }
 
-    fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Scratch>, gpu::Error> {
-        Self::scratch_pool(self, sizes)
+    fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Own>, gpu::Error> {
+        Ok(Self::scratch_pool(self, sizes)?.into_iter().map(Own::from).collect())
     }
 
-    fn write(&self, scratch: &Scratch, bytes: &[u8]) -> Result<(), gpu::Error> {
-        Self::write(self, scratch, bytes)
+    fn write(&self, own: &Own, bytes: &[u8]) -> Result<(), gpu::Error> {
+        own.scratch
+            .as_ref()
+            .map_or(Ok(()), |scratch| Self::write(self, scratch, bytes))
     }
 
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error> {

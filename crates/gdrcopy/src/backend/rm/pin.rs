@@ -11,7 +11,7 @@ use super::owner::{Allocation, Bench, Owner, Sort};
 use super::route::{self, Located};
 use super::trust::Trial;
 use super::verify::{self, Span};
-use super::view::{self, Piece};
+use super::view::{self, Piece, Shown};
 use crate::Error;
 use crate::backend::{Area, Pinned, PinnedPages};
 use crate::mapping::{MapRequest, MappingType};
@@ -96,13 +96,13 @@ fn first(owner: &dyn Owner, address: DevicePtr, length: u64) -> Result<Allocatio
     if let Some(found) = describe(owner, address)? {
         return Ok(found);
     }
-    let end = address.get().next_multiple_of(GPU_PAGE).min(address.get() + length);
-    let mut at = (address.get() + 1).next_multiple_of(GRAIN);
-    while at < end && address.get().is_multiple_of(GPU_PAGE) {
-        if let Some(found) = describe(owner, DevicePtr::new(at))? {
-            return Ok(found);
+    if address.get().is_multiple_of(GPU_PAGE) {
+        let end = address.get() + length.min(GPU_PAGE);
+        for at in (address.get()..end).step_by(GRAIN as usize).skip(1) {
+            if let Some(found) = describe(owner, DevicePtr::new(at))? {
+                return Ok(found);
+            }
         }
-        at += GRAIN;
     }
     Err(Error::Address { address })
 }
@@ -146,7 +146,7 @@ fn locate(
         }
         Sort::Create { exportable: true } => {
             device.trust.export(trial)?;
-            route::by_export(trial, found.base, found.size)
+            route::by_export(trial, found.base, found.size).map(|(located, _)| located)
         }
         Sort::Create { exportable: false } => {
             let walk = device.trust.walk(trial)?;
@@ -213,7 +213,7 @@ impl Pinned for RmPin {
         if !client.is_ours() {
             return Err(Error::Forked { owner: client.owner() });
         }
-        let (vma, views) = view::show(&self.device, &self.pieces)?;
+        let Shown { vma, views } = view::show(&self.device, &self.pieces)?;
         let area = Area {
             vma,
             lead: self.pages.lead as usize,

@@ -100,8 +100,8 @@ pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Resul
     })
 }
 
-/// By a file that CUDA exports of the whole allocation.
-pub(crate) fn by_export(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Located, Error> {
+/// By a file that CUDA exports of the whole allocation, which is answered too.
+pub(crate) fn by_export(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<(Located, OwnedFd), Error> {
     let (file, count) = exported(trial, base)?;
     let located = Located {
         start: base.get(),
@@ -110,7 +110,7 @@ pub(crate) fn by_export(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<
     if located.size() < size {
         return Err(refused(base, "the exported memory is smaller than the allocation"));
     }
-    Ok(located)
+    Ok((located, file))
 }
 
 /// Bytes of each memory object of a pool.

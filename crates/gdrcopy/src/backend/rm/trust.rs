@@ -1,15 +1,16 @@
 //! What has been learnt and proven about this driver, once a process and GPU, on memory of our own.
 
 use std::fmt::Debug;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpu::DevicePtr;
-use gpu::pointer::{Scratch, ScratchKind};
+use gpu::pointer::ScratchKind;
 
 use super::device::Device;
-use super::owner::{Bench, Owner};
+use super::owner::{Bench, Own, Owner};
 use super::route::{self, Located};
 use super::verify::{self, Span};
 use super::view::{self, Piece};
@@ -23,8 +24,9 @@ use crate::{Error, random};
 pub(crate) struct Trust {
     /// The way through CUDA's IPC handles, and CUDA's client and one of its objects.
     ipc: Lesson<Client>,
-    /// The way through exported files.
-    export: Lesson<()>,
+    /// The way through exported files, and the file of the trial. While any exported file is open in the machine, RM exports the
+    /// next in tens of microseconds; the first takes over a millisecond (580.159.04, H200).
+    export: Lesson<Arc<OwnedFd>>,
     /// The way through exported pools.
     pool: Lesson<()>,
     /// The way through CUDA's structures.
@@ -132,7 +134,7 @@ impl Trust {
             // The first suballocation may open a block and lie at its start; a second one cannot.
             for bytes in [SMALL, SMALL, LARGE] {
                 let sample = Sample::make(trial, ScratchKind::Malloc, bytes, bytes)?;
-                let address = sample.scratch.address();
+                let address = sample.own.address;
                 let (located, place) = route::by_ipc(trial, address, bytes as u64)?;
                 displaced |= place.offset != 0;
                 self.prove(trial, &sample, &located)?;
@@ -148,20 +150,23 @@ impl Trust {
 
     /// The way through exported files, proven by one allocation.
     pub(crate) fn export(&self, trial: Trial<'_>) -> Result<(), Error> {
-        self.export.learn(trial.near, || {
+        let lesson = self.export.learn(trial.near, || {
             let sample = Sample::make(trial, ScratchKind::Create { exportable: true }, CREATED, KNOWN)?;
-            let located = route::by_export(trial, sample.scratch.address(), sample.scratch.bytes() as u64)?;
-            self.prove(trial, &sample, &located)
-        })
+            let own = sample.own;
+            let (located, file) = route::by_export(trial, own.address, own.bytes as u64)?;
+            self.prove(trial, &sample, &located)?;
+            Ok(Arc::new(file))
+        });
+        lesson.map(drop)
     }
 
     /// The way through exported pools, proven by two allocations, of which the second begins in the pool's second object.
     pub(crate) fn pool(&self, trial: Trial<'_>) -> Result<(), Error> {
         self.pool.learn(trial.near, || {
             let made = trial.bench.scratch_pool(&[POOLED, SMALL]).map_err(unavailable)?;
-            for scratch in made {
-                let sample = Sample::fill(trial, scratch, KNOWN)?;
-                let located = route::by_pool(trial, scratch.address(), scratch.bytes() as u64)?;
+            for own in made {
+                let sample = Sample::fill(trial, own, KNOWN)?;
+                let located = route::by_pool(trial, own.address, own.bytes as u64)?;
                 self.prove(trial, &sample, &located)?;
             }
             Ok(())
@@ -173,9 +178,7 @@ impl Trust {
         let client = self.ipc(trial)?;
         self.walk.learn(trial.near, || {
             let samples = scattered(trial)?;
-            let handles = samples
-                .iter()
-                .map(|sample| route::retain(trial, sample.scratch.address()));
+            let handles = samples.iter().map(|sample| route::retain(trial, sample.own.address));
             let handles = handles.collect::<Result<Vec<_>, _>>()?;
             let roots: Vec<u64> = handles.iter().map(|handle| handle.address()).collect();
             // CUDA numbers its objects one after another from a base of its own.
@@ -184,8 +187,7 @@ impl Trust {
                 for Trace { numbers, paths } in walk::search(&roots, depth, &plausible).into_iter().take(TRACES) {
                     let own = samples.iter().zip(&numbers).all(|(sample, &number)| {
                         let place = (client.handle, number);
-                        let located =
-                            route::by_number(trial, place, sample.scratch.address(), sample.scratch.bytes() as u64);
+                        let located = route::by_number(trial, place, sample.own.address, sample.own.bytes as u64);
                         located.and_then(|located| self.prove(trial, sample, &located)).is_ok()
                     });
                     if own {
@@ -210,24 +212,24 @@ impl Trust {
 
     /// Compares what is known of the sample with its mapping, writes through the mapping, and reads that back through the GPU.
     fn prove(&self, trial: Trial<'_>, sample: &Sample, located: &Located) -> Result<(), Error> {
-        let address = sample.scratch.address();
+        let address = sample.own.address;
         let lead = address.get() % GPU_PAGE;
         let length = (lead + sample.bytes.len() as u64).next_multiple_of(GPU_PAGE);
         let pieces: Vec<Piece> = located
             .pieces(address.get() - lead, length)
             .ok_or_else(|| refused(address, "the object is smaller than the allocation in it"))?;
-        let (vma, _views) = view::show(trial.device, &pieces)?;
+        let shown = view::show(trial.device, &pieces)?;
         for (at, chunk) in sample.bytes.chunks(CHUNK).enumerate() {
             let span = Span {
                 address: address.offset((at * CHUNK) as u64),
                 at: lead as usize + at * CHUNK,
                 length: chunk.len() as u64,
             };
-            verify::check_known(vma.base(), span, chunk)?;
+            verify::check_known(shown.vma.base(), span, chunk)?;
         }
         let start = lead as usize + sample.bytes.len() - SMALL;
         // SAFETY: the last page of the sample lies within the mapping, which lives to the end of this function.
-        let last = unsafe { vma.base().add(start) };
+        let last = unsafe { shown.vma.base().add(start) };
         let span = Span {
             address: address.offset((sample.bytes.len() - SMALL) as u64),
             at: start,
@@ -236,12 +238,12 @@ impl Trust {
         self.time_stores(last);
         if sample.bytes.len() >= LARGE && self.gathers() {
             // SAFETY: the first bytes of the sample's mapping, which is ours alone and whose contents have been compared.
-            unsafe { copy::tune(vma.base().as_ptr().add(lead as usize), copy::TUNE_BYTES) };
+            unsafe { copy::tune(shown.vma.base().as_ptr().add(lead as usize), copy::TUNE_BYTES) };
         }
-        verify::check(trial.bench, vma.base(), &[span], &[])
+        verify::check(trial.bench, shown.vma.base(), &[span], &[])
     }
 
-    /// Fills a page of the sample twice over, timed. A page of gathered stores takes well under a microsecond, of single ones
+    /// Fills a page of the sample several times over, timed. A page of gathered stores takes well under a microsecond, of single ones
     /// tens (64 bytes a transaction against 8, and each of those waited for).
     fn time_stores(&self, page: NonNull<u8>) {
         let words = page.cast::<u64>();
@@ -254,8 +256,7 @@ impl Trust {
             fence::writes();
             begun.elapsed()
         };
-        let values = [random::word(), random::word(), random::word(), random::word()];
-        let fastest = values.into_iter().map(fill).min().unwrap_or_default();
+        let fastest = (0..FILLS).map(|_| fill(random::word())).min().unwrap_or_default();
         let _ = self.gathers.set(fastest < GATHERED);
     }
 }
@@ -263,7 +264,9 @@ impl Trust {
 /// Bytes of a sample between the places that are compared.
 const CHUNK: usize = 64 << 10;
 /// A page of stores that takes longer was not gathered.
-const GATHERED: Duration = Duration::from_micros(8);
+const GATHERED: Duration = Duration::from_micros(25);
+/// Pages filled, of which the fastest counts: the others were disturbed.
+const FILLS: usize = 8;
 
 /// Samples whose handles have different neighbours: what is only near a handle by the accident of the heap is then near some and
 /// not near others.
@@ -287,20 +290,20 @@ fn scattered(trial: Trial<'_>) -> Result<Vec<Sample>, Error> {
 
 /// Memory of our own, and the contents of its beginning.
 struct Sample {
-    scratch: Scratch,
+    own: Own,
     bytes: Vec<u8>,
 }
 
 impl Sample {
     fn make(trial: Trial<'_>, kind: ScratchKind, bytes: usize, known: usize) -> Result<Self, Error> {
-        let scratch = trial.bench.scratch(kind, bytes).map_err(unavailable)?;
-        Self::fill(trial, scratch, known)
+        let own = trial.bench.scratch(kind, bytes).map_err(unavailable)?;
+        Self::fill(trial, own, known)
     }
 
-    fn fill(trial: Trial<'_>, scratch: Scratch, known: usize) -> Result<Self, Error> {
+    fn fill(trial: Trial<'_>, own: Own, known: usize) -> Result<Self, Error> {
         let bytes = random::bytes(known);
-        trial.bench.write(&scratch, &bytes).map_err(unavailable)?;
-        Ok(Self { scratch, bytes })
+        trial.bench.write(&own, &bytes).map_err(unavailable)?;
+        Ok(Self { own, bytes })
     }
 }
 

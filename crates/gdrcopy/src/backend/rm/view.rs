@@ -49,8 +49,15 @@ impl Drop for Views {
     }
 }
 
+/// Addresses and RM's side of them. The fields fall in this order, which is the only safe one.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) vma: Vma,
+    pub(crate) views: Views,
+}
+
 /// Shows the pieces one after another. On failure the addresses are gone before RM is told.
-pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<(Vma, Views), Error> {
+pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<Shown, Error> {
     let bytes = pieces.iter().map(|piece| piece.length).sum::<u64>();
     device.budget().take(bytes)?;
     let mut views = Views {
@@ -95,5 +102,5 @@ pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<(Vma, Views
     }
     vma.keep_from_children()
         .map_err(|source| system("keep the mapping out of forked children", source))?;
-    Ok((vma, views))
+    Ok(Shown { vma, views })
 }

@@ -4,8 +4,9 @@
 //! in time for. While one copy has the pool, others copy alone. Helpers block signals (but for faults), are never joined,
 //! touch nothing but the pool and the memory of the copy, and keep the library that holds their code loaded.
 //!
-//! A pool lives in pages that the kernel wipes in the child of a fork. All zero means "not started", so a child simply
-//! starts its own, whatever the parent's threads were doing. Kernels before 4.14 cannot wipe; there, no pool is used.
+//! A pool lives in pages that the kernel wipes in the child of a fork, and whose place forgets them there. All zero means
+//! "not started", so a child simply starts its own, whatever the parent's threads were doing. The kernel's wiping (Linux
+//! 4.14) sees to children made without the C library, the forgetting to kernels and emulators that do not wipe.
 
 mod cpus;
 mod cut;
@@ -14,8 +15,7 @@ mod threads;
 
 use std::mem;
 use std::ptr::{self, NonNull};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 pub use cpus::Cpus;
 pub(crate) use job::{Direction, Job};
@@ -30,10 +30,18 @@ pub(crate) const MOST_THREADS: usize = 16;
 pub(crate) struct Place {
     hint: Cpus,
     pool: AtomicPtr<Pool>,
+    /// The place made before this one.
+    next: *const Place,
 }
 
-/// Helpers anywhere in the process's affinity.
-pub(crate) static ANYWHERE: Place = Place::new(Cpus::NONE);
+// SAFETY: `next` is set before the place is shared, never changed, and points to a place that is never freed.
+unsafe impl Sync for Place {}
+
+/// Helpers anywhere in the process's affinity. The end of the list of places.
+pub(crate) static ANYWHERE: Place = Place::new(Cpus::NONE, ptr::null());
+
+/// The latest place; null while there is only [`ANYWHERE`].
+static LATEST: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
 
 /// One pool, in pages of its own. All zero is its first state.
 #[repr(C)]
@@ -97,33 +105,43 @@ impl Work {
 }
 
 impl Place {
-    const fn new(hint: Cpus) -> Place {
+    const fn new(hint: Cpus, next: *const Place) -> Place {
         Place {
             hint,
             pool: AtomicPtr::new(ptr::null_mut()),
+            next,
         }
     }
 
     /// The place for helpers near these CPUs: the same one for the same CPUs. Anywhere, when there have been more kinds of
     /// hint than machines have nodes.
     pub(crate) fn near(hint: &Cpus) -> &'static Place {
-        static PLACES: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
-        // Never waited for: a fork may have left it locked for good.
-        let Ok(mut places) = PLACES.try_lock() else {
-            return &ANYWHERE;
-        };
-        if *hint == Cpus::NONE {
-            return &ANYWHERE;
+        loop {
+            if let Some(place) = Self::all().find(|place| place.hint == *hint) {
+                return place;
+            }
+            if Self::all().count() > 64 {
+                return &ANYWHERE;
+            }
+            let latest = LATEST.load(Ordering::Acquire);
+            let next = if latest.is_null() { &raw const ANYWHERE } else { latest };
+            let place = Box::into_raw(Box::new(Place::new(*hint, next)));
+            if LATEST
+                .compare_exchange(latest, place, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
+                // SAFETY: made above, and seen by nobody.
+                drop(unsafe { Box::from_raw(place) });
+            }
         }
-        if let Some(place) = places.iter().find(|place| place.hint == *hint) {
-            return place;
-        }
-        if places.len() == 64 {
-            return &ANYWHERE;
-        }
-        let place = Box::leak(Box::new(Place::new(*hint)));
-        places.push(place);
-        place
+    }
+
+    fn all() -> impl Iterator<Item = &'static Place> {
+        let latest = LATEST.load(Ordering::Acquire);
+        // SAFETY: places are never freed once they are in the list, and each points to an older one or nowhere.
+        let first = unsafe { latest.as_ref() }.unwrap_or(&ANYWHERE);
+        // SAFETY: as above.
+        std::iter::successors(Some(first), |place| unsafe { place.next.as_ref() })
     }
 
     /// Copies with as many of `threads` threads as are there in time, the caller's among them. False, with nothing copied,
@@ -154,7 +172,7 @@ impl Place {
 
     #[cold]
     fn make_pool(&'static self) -> Option<&'static Pool> {
-        let made = Pool::map()?;
+        let made = Pool::map(forget_in_children())?;
         match self
             .pool
             .compare_exchange(ptr::null_mut(), made.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
@@ -172,8 +190,8 @@ impl Place {
 }
 
 impl Pool {
-    /// Zeroed pages that a child of fork gets zeroed again.
-    fn map() -> Option<NonNull<Pool>> {
+    /// Zeroed pages that a child of fork gets zeroed again, if it does not forget them.
+    fn map(is_forgotten: bool) -> Option<NonNull<Pool>> {
         let (size, flags) = (mem::size_of::<Pool>(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping at an address the kernel chooses.
         let pages = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
@@ -181,7 +199,8 @@ impl Pool {
             return None;
         }
         // SAFETY: the pages just made.
-        if unsafe { libc::madvise(pages, size, libc::MADV_WIPEONFORK) } != 0 {
+        let is_wiped = unsafe { libc::madvise(pages, size, libc::MADV_WIPEONFORK) } == 0;
+        if !is_wiped && !is_forgotten {
             // SAFETY: as above, and nobody knows of them.
             unsafe { libc::munmap(pages, size) };
             return None;
@@ -239,6 +258,19 @@ impl Pool {
         for seat in self.seats[..helpers].iter().filter(asleep).take(most) {
             threads::wake(&seat.0);
         }
+    }
+}
+
+/// Has the C library's fork make the child forget all pools. True where it will.
+fn forget_in_children() -> bool {
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    // SAFETY: the handler only stores to memory that is never freed.
+    ASKED.swap(true, Ordering::AcqRel) || unsafe { libc::pthread_atfork(None, None, Some(forget)) } == 0
+}
+
+extern "C" fn forget() {
+    for place in Place::all() {
+        place.pool.store(ptr::null_mut(), Ordering::Release);
     }
 }
 

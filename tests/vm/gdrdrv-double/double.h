@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the double's files know of each other: device.c (openers, pins, mappings), requests.c (ioctls),
+ * memory.c (what is pinned), proc.c (the test's own door). */
+#ifndef GDRDRV_DOUBLE_H
+#define GDRDRV_DOUBLE_H
+
+#include <linux/fs.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/pid.h>
+
+/* A process that opened the node. */
+struct opener {
+	struct list_head link;
+	struct list_head pins;
+	struct pid *owner;
+	u64 next_handle;
+	/* Of its own, as handles of two openers are the same file offsets. */
+	struct address_space mapping;
+};
+
+/* A pinned range. A mapping outlives the pin it was made of, so each holds a reference. */
+struct pin {
+	struct list_head link;
+	struct kref refs;
+	u64 handle;
+	u64 address;
+	u64 size;
+	u64 va;
+	u64 mapped_size;
+	u32 requested;
+	u32 mapping;
+	bool persistent;
+	bool revoked;
+};
+
+/* Over every opener and pin; taken under mmap_lock, so nothing touches user memory while holding it. */
+extern struct mutex double_lock;
+extern struct list_head double_openers;
+
+/* These three take double_lock as held. After a zap the next access to a mapping is a SIGBUS. */
+struct pin *pin_of(struct opener *opener, u64 handle);
+void unpin(struct opener *opener, struct pin *pin);
+void zap(struct opener *opener, struct pin *pin);
+
+long device_ioctl(struct file *file, unsigned int number, unsigned long argument);
+
+int memory_start(void);
+void memory_stop(void);
+/* Whether [address, address + size) is memory of the double's GPU. */
+bool memory_has(u64 address, u64 size);
+u32 memory_mapping(void);
+int memory_map(struct vm_area_struct *vma, u64 address);
+ssize_t memory_read(char __user *to, size_t count, loff_t *at);
+ssize_t memory_write(const char __user *from, size_t count, loff_t *at);
+u64 memory_size(void);
+
+int proc_start(void);
+void proc_stop(void);
+
+#endif
