@@ -98,7 +98,7 @@ never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sim -d 'Try it without a GPU, on memory of this machine; every output says so'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l quick -d 'The most telling part, in less than 5 seconds for one GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l full -d 'Everything, more exactly, and allocations up to 6 GiB; minutes'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l full -d 'Everything, more exactly, and allocations up to 6 GiB; a minute and more for one GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s v -l verbose -d 'Say on standard error what could not be read'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'

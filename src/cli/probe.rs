@@ -38,7 +38,7 @@ pub struct CopyProbe {
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
-    /// Everything, more exactly, and allocations up to 6 GiB; minutes
+    /// Everything, more exactly, and allocations up to 6 GiB; a minute and more for one GPU
     #[arg(long)]
     pub full: bool,
 

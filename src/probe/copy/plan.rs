@@ -12,7 +12,7 @@ use crate::probe::sampling::Budget;
 pub enum Depth {
     /// In less than 5 seconds for one GPU, everything included.
     Quick,
-    /// In half a minute.
+    /// In less than half a minute.
     Default,
     /// In minutes.
     Full,

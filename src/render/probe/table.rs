@@ -79,6 +79,10 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
     {
         lines.push(printable(&format!("not by {}: {}", choice.backend, choice.why)));
     }
+    let usable = gpu.backends.iter();
+    for choice in usable.filter(|choice| choice.outcome == BackendOutcome::Usable && gpu.backend.is_none()) {
+        lines.push(printable(&format!("{} would do: {}", choice.backend, choice.why)));
+    }
     let link = gpu
         .link
         .map(|link| format!("its PCI Express link carries {:.1} GB/s", link as f64 / 1e9));
