@@ -104,7 +104,8 @@ fn small_copies(session: &mut Session<'_>, cases: &[(usize, usize)]) -> Result<V
         session.mapping.read(at, &mut found[host..host + size])?;
         expected[host..host + size].copy_from_slice(&image[at..at + size]);
         if let Some(mismatch) = compare(&expected, &found) {
-            let wrong = mismatch.to_string();
+            // A slot begins well before what is copied of it.
+            let wrong = wrong_at(&session.memory, at - host, &mismatch);
             return Ok(Verified::Wrong(format!(
                 "{wrong} ({})",
                 case(cases, slot * SLOT, "from")

@@ -13,6 +13,8 @@ mod request;
 mod session;
 mod supervise;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 pub use child::{answer, kernels};
