@@ -1,6 +1,6 @@
 //! Proves the mapping of GPU memory on this machine and says what it costs: `exercise [part]... [cycles=N] [nobody]`.
 //!
-//! Parts: `verify`, `unaligned`, `times`, `crossover`, `cycles`, `fork`, `freed`, `shared`, `killed`; all of them without a word. `nobody` gives up root first, for user
+//! Parts: `busy`, `verify`, `unaligned`, `times`, `crossover`, `cycles`, `fork`, `freed`, `shared`, `killed`; all of them without a word. `nobody` gives up root first, for user
 //! 65534. `GDR_BACKEND` forces a backend. Exit code 1 where anything is wrong.
 
 use std::error::Error;
@@ -31,7 +31,8 @@ const SORTS: [Allocation; 4] = [
 /// A part of an exercise: its name and what does it.
 type Part = (&'static str, fn(&World) -> Outcome);
 
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
+    ("busy", busy),
     ("verify", verify),
     ("unaligned", unaligned),
     ("times", times),
@@ -96,6 +97,42 @@ fn main() -> Outcome {
         }
     }
     std::process::exit(i32::from(wrong > 0));
+}
+
+/// Pins and maps while a kernel runs that waits for this program: nothing that is done meanwhile may wait for the kernel. Run alone, it
+/// has the trials of the driver done under the kernel too.
+fn busy(world: &World) -> Outcome {
+    let memories = SORTS.map(|sort| world.gpu.allocate(sort, 65536));
+    let flag = world.gpu.allocate(Allocation::Malloc, 4096)?;
+    let reply = world.gpu.pinned(4096)?;
+    let releasing = world.gpu.stream()?;
+    releasing.write(&flag, 0, &[0; 4])?;
+    world.stream.ping_pong(&flag, &reply, 1)?;
+    let mut took = Vec::new();
+    for memory in memories {
+        let (memory, begun) = (memory?, Instant::now());
+        drop(
+            world
+                .gdr
+                .pin(&memory, 0..65536, PinFlags::default())?
+                .map(MapRequest::Default)?,
+        );
+        took.push(begun.elapsed());
+    }
+    if world.stream.is_idle()? {
+        return Err(format!("the kernel ended while pinning took {took:.2?}").into());
+    }
+    releasing.write(&flag, 0, &1_u32.to_le_bytes())?;
+    world.stream.synchronize()?;
+    say(&format!(
+        "  while a kernel waited: {took:.2?}, and it answered {}",
+        reply.load_u32(0)?
+    ))?;
+    if reply.load_u32(0)? == 1 {
+        Ok(())
+    } else {
+        Err("the kernel gave up waiting".into())
+    }
 }
 
 /// Every byte of every sort and size, both ways: a kernel writes and the CPU reads, the CPU writes and a kernel reads.

@@ -67,8 +67,16 @@ pub(super) struct World {
     next: u32,
     /// First address not used.
     heap: u64,
-    /// The block that small ones share: object, address, and bytes used.
-    shared: Option<(((u32, u32), u64), u64)>,
+    /// The block that small ones share.
+    shared: Option<Block>,
+}
+
+/// What small allocations share.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    place: (u32, u32),
+    address: u64,
+    used: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -141,9 +149,9 @@ impl World {
     /// As CUDA does: small `cuMemAlloc`s share an object of 2 MiB, everything else has its own.
     fn allocate(&mut self, sort: Sort, bytes: u64) -> DevicePtr {
         let small = sort == Sort::Malloc && bytes <= BLOCK / 2;
-        let shared = self.shared.filter(|&(_, used)| small && used + bytes <= BLOCK);
+        let shared = self.shared.filter(|block| small && block.used + bytes <= BLOCK);
         let (place, base, offset) = match shared {
-            Some(((place, block), used)) => (place, block + used, used),
+            Some(Block { place, address, used }) => (place, address + used, used),
             None => {
                 let block = self.heap;
                 self.heap += bytes.next_multiple_of(BLOCK);
@@ -151,7 +159,11 @@ impl World {
             }
         };
         if small {
-            self.shared = Some(((place, base - offset), offset + bytes.next_multiple_of(512)));
+            self.shared = Some(Block {
+                place,
+                address: base - offset,
+                used: offset + bytes.next_multiple_of(512),
+            });
         }
         let size = if matches!(sort, Sort::Create { .. }) {
             bytes.next_multiple_of(BLOCK)
@@ -497,6 +509,17 @@ impl Bench for Fake {
 
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error> {
         for (address, bytes) in parts {
+            if self.world().find(*address).is_none() {
+                // What CUDA answers for an address that was freed.
+                return Err(gpu::Error::Copy {
+                    address: *address,
+                    bytes: bytes.len(),
+                    source: gpu::Failure::Returned {
+                        function: "cuMemcpyDtoHAsync_v2",
+                        result: gdr_sys::cuda::CuResult::INVALID_VALUE,
+                    },
+                });
+            }
             self.peek(*address, bytes);
         }
         Ok(())

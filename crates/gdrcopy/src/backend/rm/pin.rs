@@ -224,8 +224,13 @@ impl Pinned for RmPin {
             _held: Box::new(views),
         };
         if !self.verified.load(Ordering::Acquire) {
-            self.verify(area.vma.base())?;
-            self.verified.store(true, Ordering::Release);
+            match self.verify(area.vma.base()) {
+                Ok(()) => self.verified.store(true, Ordering::Release),
+                // Freed since it was pinned, and CUDA no longer knows the address. Our reference keeps what was there, and the way
+                // to it is proven; there is nothing left to compare with.
+                Err(Error::Cuda { source, .. }) if source.kind() == gpu::Kind::Invalid => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(area)
     }

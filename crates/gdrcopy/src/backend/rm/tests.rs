@@ -126,6 +126,18 @@ fn memory_that_is_freed_while_mapped_stays() {
 }
 
 #[test]
+fn memory_that_is_freed_between_pin_and_map_is_mapped_as_it_was() {
+    let fake = Fake::default();
+    let gdr = gdr(&fake);
+    let address = fake.allocate(Sort::Malloc, 8 << 20);
+    fake.poke(address, &[9; 64]);
+    let pin = pin(&gdr, address, 8 << 20).unwrap();
+    fake.free(address);
+    let mapping = pin.map(MapRequest::Default).unwrap();
+    assert_eq!(mapping.load::<u64>(0).unwrap(), 0x0909_0909_0909_0909);
+}
+
+#[test]
 fn one_mapping_at_a_time_each_through_a_fresh_file() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
