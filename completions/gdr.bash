@@ -22,6 +22,9 @@ _gdr() {
             gdr,help)
                 cmd="gdr__subcmd__help"
                 ;;
+            gdr,probe)
+                cmd="gdr__subcmd__probe"
+                ;;
             gdr,topo)
                 cmd="gdr__subcmd__topo"
                 ;;
@@ -31,8 +34,26 @@ _gdr() {
             gdr__subcmd__help,help)
                 cmd="gdr__subcmd__help__subcmd__help"
                 ;;
+            gdr__subcmd__help,probe)
+                cmd="gdr__subcmd__help__subcmd__probe"
+                ;;
             gdr__subcmd__help,topo)
                 cmd="gdr__subcmd__help__subcmd__topo"
+                ;;
+            gdr__subcmd__help__subcmd__probe,copy)
+                cmd="gdr__subcmd__help__subcmd__probe__subcmd__copy"
+                ;;
+            gdr__subcmd__probe,copy)
+                cmd="gdr__subcmd__probe__subcmd__copy"
+                ;;
+            gdr__subcmd__probe,help)
+                cmd="gdr__subcmd__probe__subcmd__help"
+                ;;
+            gdr__subcmd__probe__subcmd__help,copy)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__copy"
+                ;;
+            gdr__subcmd__probe__subcmd__help,help)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__help"
                 ;;
             *)
                 ;;
@@ -41,7 +62,7 @@ _gdr() {
 
     case "${cmd}" in
         gdr)
-            opts="-v -h -V --sysroot --color --library-timeout --verbose --help --version doctor topo help"
+            opts="-v -h -V --sysroot --color --library-timeout --verbose --help --version doctor topo probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -67,7 +88,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__doctor)
-            opts="-v -h --profile --format --platform --list --sysroot --color --library-timeout --verbose --help"
+            opts="-v -h --profile --format --platform --live --list --sysroot --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -105,7 +126,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help)
-            opts="doctor topo help"
+            opts="doctor topo probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -146,9 +167,155 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__help__subcmd__probe)
+            opts="copy"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__probe__subcmd__copy)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__help__subcmd__topo)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe)
+            opts="-v -h --sysroot --color --library-timeout --verbose --help copy help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__copy)
+            opts="-v -h --gpu --sim --quick --full --backend --kernel --numa --size --format --sysroot --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --backend)
+                    COMPREPLY=($(compgen -W "gdrdrv dmabuf rm" -- "${cur}"))
+                    return 0
+                    ;;
+                --kernel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --numa)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__help)
+            opts="copy help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__copy)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -34,6 +34,7 @@ complete -c gdr -n "__fish_gdr_needs_command" -s h -l help -d 'Print help (see m
 complete -c gdr -n "__fish_gdr_needs_command" -s V -l version -d 'Print version'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l profile -d 'What the machine should be ready for: rdma, async, gdrcopy, p2p, or a file; may be given several times' -r
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l format -d 'How to print the report' -r -f -a "table\t'For people'
@@ -45,6 +46,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Try the hardware too: map GPU memory for the CPU and verify it'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and end'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Say on standard error what could not be read'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -69,6 +71,40 @@ complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pairs -d 'Print the NIC
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l check -d 'End with status 1 where the best NIC of a GPU is a bad one'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s v -l verbose -d 'Say on standard error what could not be read'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l gpu -d 'Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l backend -d 'Map through this backend and no other; by default the first one that works' -r -f -a "gdrdrv\t'gdrcopy\'s kernel module'
+dmabuf\t'The driver\'s dma-buf (R610 and later)'
+rm\t'The driver\'s resource manager, without root and without a module'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l kernel -d 'Copy with this kernel and no other: avx512, avx2, sse41, portable and so on' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l numa -d 'From the CPUs of which NUMA nodes: all, the GPU\'s own (near), or one by its number [default: near with --quick, else all]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l size -d 'Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l format -d 'How to print the report' -r -f -a "table\t'For people'
+curve\t'Bandwidth over size, drawn in the terminal'
+json\t'For programs: schema gdr.probe/1'
+svg\t'Bandwidth over size, as a picture'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sim -d 'Try it without a GPU, on memory of this machine; every output says so'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l quick -d 'The most telling part, in less than 5 seconds for one GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l full -d 'Everything, more exactly, and allocations up to 6 GiB; a minute and more for one GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe help" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'

@@ -10,6 +10,7 @@ pub mod cmd;
 pub mod collect;
 pub mod model;
 pub mod pci;
+pub mod probe;
 pub mod profile;
 pub mod render;
 pub mod topo;

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use gdr::{cli::Cli, cmd, world};
+use gdr::{cli::Cli, cmd, probe, world};
 
 /// Usage or internal error.
 const TROUBLE: u8 = 2;
@@ -15,7 +15,9 @@ fn main() -> ExitCode {
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
-    if let Some(answered) = world::answer_for_parent(&arguments, &mut io::stdout().lock()) {
+    let answered = world::answer_for_parent(&arguments, &mut io::stdout().lock())
+        .or_else(|| probe::answer_for_parent(&arguments, &mut io::stdout().lock()));
+    if let Some(answered) = answered {
         return if answered.is_ok() {
             ExitCode::SUCCESS
         } else {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may name. A room that is not here is an error: it has to be thought about.
-const MAY_KNOW: [(&str, &[&str]); 11] = [
+const MAY_KNOW: [(&str, &[&str]); 12] = [
     ("model", &[]),
     ("pci", &["model"]),
     ("profile", &["model"]),
@@ -13,21 +13,23 @@ const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("collect", &["model", "pci", "world"]),
     ("topo", &["model"]),
     ("check", &["model", "profile", "topo"]),
+    ("probe", &["model", "topo"]),
     ("render", &["model", "topo"]),
     ("cli", &["profile", "render"]),
     (
         "cmd",
         &[
-            "check", "cli", "collect", "model", "pci", "profile", "render", "topo", "world",
+            "check", "cli", "collect", "model", "pci", "probe", "profile", "render", "topo", "world",
         ],
     ),
-    ("main", &["cli", "cmd", "world"]),
+    ("main", &["cli", "cmd", "probe", "world"]),
 ];
 
 /// The rooms that may know our own crates, and those that may know anyhow.
-/// Crate `gpu` goes by its module: `check` has a family of that name.
-const MAY_KNOW_CRATES: [(&str, &[&str]); 3] = [
+/// Crate `gpu` goes by its module, and by `use` below: `check` has a family of that name.
+const MAY_KNOW_CRATES: [(&str, &[&str]); 4] = [
     ("gpu::nvml", &["world"]),
+    ("gdrcopy", &["probe", "world"]),
     ("anyhow", &["cmd", "main"]),
     ("clap", &["cli", "main"]),
 ];
@@ -166,6 +168,15 @@ fn crates_are_known_where_they_belong() {
                 path.display()
             );
         }
+    }
+}
+
+#[test]
+fn crate_gpu_is_used_where_it_belongs() {
+    for (room, path, text) in sources() {
+        let used = code(&text).contains("use gpu::");
+        let may = ["probe", "world"].contains(&room.as_str());
+        assert!(!used || may, "{}: {room} may not know crate gpu", path.display());
     }
 }
 

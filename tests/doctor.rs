@@ -135,6 +135,7 @@ fn the_list_names_every_check_of_the_catalogue_so_far() {
         "param.stream-memops",
         "peermem.loaded",
         "gdrdrv.node",
+        "mapping.backend",
         "rdma.device",
         "pcie.locality",
         "pcie.acs",

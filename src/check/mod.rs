@@ -5,6 +5,7 @@
 mod gpu;
 mod judgement;
 mod limits;
+mod mapping;
 mod modules;
 mod param;
 mod passthrough;

@@ -1,6 +1,6 @@
 //! The one list of checks. Help, documents and JSON ids come from it.
 
-use super::{Ctx, Judgement, gpu, limits, modules, param, pcie, platform, rdma};
+use super::{Ctx, Judgement, gpu, limits, mapping, modules, param, pcie, platform, rdma};
 use crate::model::Severity;
 
 /// One check.
@@ -74,6 +74,13 @@ pub const CHECKS: &[Check] = &[
         sources: "/dev/gdrdrv, /proc/devices, /sys/module/gdrdrv/version",
         severity: Severity::Info,
         judge: modules::gdrdrv,
+    },
+    Check {
+        id: "mapping.backend",
+        rule: "With --live: the CPU maps memory of each GPU, and every byte goes through right.",
+        sources: "CUDA; gdrdrv, dma-buf and RM tried on memory of gdr's own",
+        severity: Severity::Info,
+        judge: mapping::mapping,
     },
     Check {
         id: "rdma.device",
@@ -202,6 +209,11 @@ mod tests {
             let found = findings(check.id, &Facts::default(), &[]);
             assert!(!found.is_empty());
             for found in found {
+                // Nobody asked to try it.
+                if check.id == "mapping.backend" {
+                    assert_eq!(found.outcome, Outcome::Skip, "{found:#?}");
+                    continue;
+                }
                 assert_eq!(found.outcome, Outcome::Unknown, "{found:#?}");
                 assert!(found.needs.is_some(), "{found:#?}");
             }

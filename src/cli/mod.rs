@@ -1,11 +1,13 @@
 //! What a user can type: clap types and nothing else. Help, man pages and completions are generated from them.
 
+mod probe;
 mod style;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use probe::{ByteSize, CopyBackend, CopyProbe, NumaChoice, Probe, ProbeFormat, ProbeWhat};
 pub use style::style;
 
 /// Does GPUDirect work on this machine, why not, and the proof.
@@ -83,6 +85,9 @@ pub enum Command {
     /// Exit status: 0 once drawn, 2 usage or internal error. With --check: 1 where a GPU's best NIC is a bad one, 3
     /// where that could not be determined.
     Topo(Topo),
+
+    /// Prove it: move bytes, verify every one, and measure
+    Probe(Probe),
 }
 
 /// `gdr doctor`.
@@ -99,6 +104,10 @@ pub struct Doctor {
     /// Judge as on this platform, whatever the machine looks like; the report says so
     #[arg(long, value_name = "KIND", value_enum)]
     pub platform: Option<Platform>,
+
+    /// Try the hardware too: map GPU memory for the CPU and verify it
+    #[arg(long)]
+    pub live: bool,
 
     /// List the checks and end
     #[arg(long)]

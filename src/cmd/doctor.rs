@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::check::{self, CHECKS, Ctx};
 use crate::cli::{Doctor, DoctorFormat, Global, Platform, style};
@@ -25,8 +25,11 @@ pub fn run(
         super::print(out, &doctor::list(CHECKS.iter().map(|c| (c.id, c.severity, c.rule))))?;
         return Ok(0);
     }
+    if options.live && !world.is_live() {
+        bail!("--live tries the hardware of the machine gdr runs on: it cannot be had with --sysroot");
+    }
     let expectations = expectations(&options.profile)?;
-    let mut facts = collect::facts(world, want());
+    let mut facts = collect::facts(world, want(options.live));
     facts.platform.asserted = options.platform.map(|platform| match platform {
         Platform::BareMetal => PlatformKind::BareMetal,
         Platform::Guest => PlatformKind::Guest,
@@ -54,7 +57,7 @@ pub fn run(
     Ok(check::exit_code(&findings, &expectations))
 }
 
-fn want() -> Want {
+fn want(live: bool) -> Want {
     Want {
         nvme: false,
         nvml: NvmlWant {
@@ -65,6 +68,7 @@ fn want() -> Want {
             from_gpus: 0,
         },
         system: true,
+        mapping: live,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod names;
+mod probe;
 mod topo;
 
 use std::io::{self, Write};
@@ -20,6 +21,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
     match &cli.command {
         Command::Doctor(options) => doctor::run(&world, &cli.global, options, out, err),
         Command::Topo(options) => topo::run(&world, &cli.global, options, out, err),
+        Command::Probe(options) => probe::run(&world, &cli.global, options, out, err),
     }
 }
 

@@ -10,8 +10,10 @@ mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Bdf, Fact, Facts, Note, NvmlOutcome, PciDevice, Why};
-use crate::world::{NvmlReading, NvmlWant, World};
+use serde::de::DeserializeOwned;
+
+use crate::model::{Bdf, Fact, Facts, Note, PciDevice, Why};
+use crate::world::{NvmlWant, Reading, World};
 
 /// What a command needs to know. What nobody asked for is not read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,6 +24,8 @@ pub struct Want {
     pub nvml: NvmlWant,
     /// The machine around the devices: kernel, process, platform, nodes.
     pub system: bool,
+    /// GPU memory is mapped for the CPU, as a trial.
+    pub mapping: bool,
 }
 
 /// Reads the facts of a world.
@@ -31,6 +35,8 @@ pub fn facts(world: &World, want: Want) -> Facts {
     let driver = driver::driver(files, &mut notes);
     // NVML takes ten milliseconds and more to start: it does so while we read.
     let nvml = nvml_is_worth_asking(&driver.gpus, want.nvml).then(|| world.libraries.nvml(want.nvml));
+
+    let mapping = want.mapping.then(|| world.libraries.mapping());
 
     let mut pci = pci::devices(files, &mut notes);
     let numa = kernel::numa(files, &mut notes);
@@ -74,9 +80,10 @@ pub fn facts(world: &World, want: Want) -> Facts {
     }
     facts.pci = pci;
     facts.nvml = match nvml {
-        Some(reading) => finish(reading, &mut notes),
+        Some(reading) => finish(reading, "NVML", &mut notes),
         None => Fact::Unknown(Why::NotCovered),
     };
+    facts.mapping = mapping.map(|reading| finish(reading, "CUDA", &mut notes));
     notes.sort();
     notes.dedup();
     facts.notes = notes;
@@ -102,12 +109,12 @@ fn nvml_is_worth_asking<T>(gpus: &Fact<BTreeMap<Bdf, T>>, want: NvmlWant) -> boo
         }
 }
 
-fn finish(reading: NvmlReading, notes: &mut Vec<Note>) -> Fact<NvmlOutcome> {
+fn finish<T: DeserializeOwned>(reading: Reading<T>, source: &str, notes: &mut Vec<Note>) -> Fact<T> {
     match reading.finish() {
         Ok(outcome) => outcome,
         Err((why, message)) => {
             notes.push(Note {
-                source: "NVML".to_owned(),
+                source: source.to_owned(),
                 message,
             });
             Fact::Unknown(why)

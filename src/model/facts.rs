@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, Driver, Fact, Gdrdrv, Host, IdList, Kernel, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform,
-    Process, RdmaDevice,
+    Bdf, Driver, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, NodeFile, NumaNode, NvmlOutcome, PciDevice,
+    PeerMemory, Platform, Process, RdmaDevice,
 };
 
 /// The facts of one machine.
@@ -25,6 +25,9 @@ pub struct Facts {
     pub nvme: Fact<Vec<(String, Bdf)>>,
     /// What NVML answered; unknown where it was not asked or did not answer in time.
     pub nvml: Fact<NvmlOutcome>,
+    /// Whether the CPU could map GPU memory; none where nobody asked to try (`--live`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping: Option<Fact<MappingOutcome>>,
     /// The NVIDIA driver.
     pub driver: Driver,
     /// The nodes `/dev/nvidia*`.

@@ -4,6 +4,7 @@ pub mod doctor;
 pub mod json;
 pub mod pairs;
 pub mod path;
+pub mod probe;
 pub mod smi;
 pub mod svg;
 pub mod table;

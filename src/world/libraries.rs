@@ -4,14 +4,17 @@
 //! isolation, parallel work and replay in one.
 
 use std::io::{self, Write};
+use std::marker::PhantomData;
 use std::process::Command;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::child::Running;
-use crate::model::{Fact, NvmlOutcome, P2pCapability, Why};
+use crate::model::{Fact, MappingOutcome, NvmlOutcome, P2pCapability, Why};
 
+mod mapping;
 mod nvml;
 
 /// The vendor libraries of a world.
@@ -49,7 +52,16 @@ impl NvmlWant {
 }
 
 /// A reading of NVML under way.
-pub struct NvmlReading(State);
+pub type NvmlReading = Reading<NvmlOutcome>;
+/// A trial of mapping GPU memory under way.
+pub type MappingReading = Reading<MappingOutcome>;
+
+/// A library being read by a child, for the outcome `T`.
+pub struct Reading<T> {
+    state: State,
+    library: &'static str,
+    outcome: PhantomData<T>,
+}
 
 enum State {
     NotCovered,
@@ -58,34 +70,58 @@ enum State {
     Running(Running, Duration),
 }
 
-/// The hidden subcommand that the child is started with.
-const CHILD: &str = "__read-nvml";
+/// The hidden subcommands that children are started with, and the library each is for.
+const NVML: (&str, &str) = ("__read-nvml", "libnvidia-ml.so.1");
+const MAPPING: (&str, &str) = ("__try-mapping", "libcuda.so.1");
 
 impl Libraries {
-    /// Starts to read NVML; the answer is fetched with [`NvmlReading::finish`].
+    /// Starts to read NVML; the answer is fetched with [`Reading::finish`].
     pub fn nvml(&self, want: NvmlWant) -> NvmlReading {
-        let patience = match self {
-            Self::Live(patience) => *patience,
-            Self::Recorded(Some(answer)) => return NvmlReading(State::Recorded(answer.clone())),
-            Self::Recorded(None) => return NvmlReading(State::NotCovered),
-        };
-        let start = || {
-            let want = serde_json::to_string(&want)?;
-            // The file this process runs from, even where it has been replaced or its path is out of reach.
-            let mut command = Command::new("/proc/self/exe");
-            Running::start(command.arg(CHILD).arg(want), patience)
-        };
-        NvmlReading(match start() {
-            Ok(running) => State::Running(running, patience),
-            Err(error) => State::Failed(error),
-        })
+        match self {
+            Self::Live(patience) => start(NVML, &want, *patience),
+            Self::Recorded(Some(answer)) => Reading::of(NVML, State::Recorded(answer.clone())),
+            Self::Recorded(None) => Reading::of(NVML, State::NotCovered),
+        }
+    }
+
+    /// Starts to map memory of each GPU for the CPU, write and read it; the outcome is fetched with [`Reading::finish`].
+    pub fn mapping(&self) -> MappingReading {
+        match self {
+            Self::Live(patience) => start(MAPPING, &(), *patience),
+            Self::Recorded(_) => Reading::of(MAPPING, State::NotCovered),
+        }
     }
 }
 
-impl NvmlReading {
+fn start<T>((child, library): (&'static str, &'static str), want: &impl Serialize, patience: Duration) -> Reading<T> {
+    let start = || {
+        let want = serde_json::to_string(want)?;
+        // The file this process runs from, even where it has been replaced or its path is out of reach.
+        let mut command = Command::new("/proc/self/exe");
+        Running::start(command.arg(child).arg(want), patience)
+    };
+    let state = match start() {
+        Ok(running) => State::Running(running, patience),
+        Err(error) => State::Failed(error),
+    };
+    Reading::of((child, library), state)
+}
+
+impl<T> Reading<T> {
+    fn of((_, library): (&'static str, &'static str), state: State) -> Self {
+        Self {
+            state,
+            library,
+            outcome: PhantomData,
+        }
+    }
+}
+
+impl<T: DeserializeOwned> Reading<T> {
     /// Waits for the answer, until the deadline at most. An error is why there is none, and a sentence about it.
-    pub fn finish(self) -> Result<Fact<NvmlOutcome>, (Why, String)> {
-        let (mut running, patience) = match self.0 {
+    pub fn finish(self) -> Result<Fact<T>, (Why, String)> {
+        let library = self.library;
+        let (mut running, patience) = match self.state {
             State::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
             State::Recorded(bytes) => {
                 return serde_json::from_slice(&bytes)
@@ -99,7 +135,7 @@ impl NvmlReading {
             io::ErrorKind::TimedOut => (
                 Why::TimedOut,
                 format!(
-                    "libnvidia-ml.so.1 did not answer within {} s and was stopped; a GPU that hangs shows so: see \
+                    "{library} did not answer within {} s and was stopped; a GPU that hangs shows so: see \
                      dmesg for Xid lines, or give it longer with --library-timeout",
                     patience.as_secs_f64()
                 ),
@@ -113,7 +149,7 @@ impl NvmlReading {
                 let status = running.status().map_err(trouble)?;
                 Err((
                     Why::Broken,
-                    format!("libnvidia-ml.so.1 ended its reader ({status}) or spoilt its answer ({error})"),
+                    format!("{library} ended its reader ({status}) or spoilt its answer ({error})"),
                 ))
             }
         }
@@ -127,13 +163,16 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
     let [name, want] = arguments else {
         return None;
     };
-    if name != CHILD {
-        return None;
-    }
-    Some(serde_json::from_str(want).map_err(io::Error::from).and_then(|want| {
+    let read: fn(&str) -> serde_json::Result<Vec<u8>> = match name.as_str() {
+        name if name == NVML.0 => |want| serde_json::to_vec(&nvml::read(serde_json::from_str(want)?)),
+        name if name == MAPPING.0 => |_| serde_json::to_vec(&mapping::try_each()),
+        _ => return None,
+    };
+    let mut answer = || {
         // An orphan's answer is for nobody.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        serde_json::to_writer(&mut *out, &nvml::read(want))?;
+        out.write_all(&read(want)?)?;
         out.flush()
-    }))
+    };
+    Some(answer())
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use files::{FileError, FileKind, FileState, Files, OpenFile};
-pub use libraries::{Libraries, NvmlReading, NvmlWant, answer_for_parent};
+pub use libraries::{Libraries, MappingReading, NvmlReading, NvmlWant, Reading, answer_for_parent};
 pub use tools::Tools;
 
 use crate::model::Host;

@@ -6,6 +6,7 @@
 
 mod bars;
 mod config;
+mod cuda;
 mod device;
 mod expect;
 mod extended;
@@ -17,6 +18,7 @@ mod run;
 mod sysfs;
 mod tree;
 
+pub use cuda::fake_cuda;
 pub use device::Device;
 pub use expect::{AcsFinding, Expect};
 pub use machine::{Machine, names};

@@ -56,6 +56,11 @@ impl Gdr {
         self
     }
 
+    /// The command, for a test that talks to it while it runs.
+    pub fn command(self) -> Command {
+        self.command
+    }
+
     /// Runs it to its end.
     pub fn run(mut self) -> Run {
         let output = self.command.output().expect("the built gdr starts");

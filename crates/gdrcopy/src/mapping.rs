@@ -135,6 +135,22 @@ impl Mapping {
         self.copier
     }
 
+    /// Copies with these functions from now on: to compare kernels.
+    ///
+    /// # Errors
+    /// [`Error::MappingType`] where the mapping is uncached: only the functions chosen for that make accesses it bears.
+    pub fn set_copier(&mut self, copier: Copier) -> Result<(), Error> {
+        let offered = self.area.mapping_type;
+        if offered == MappingType::Device && copier.caching() != Caching::Uncached {
+            return Err(Error::MappingType {
+                asked: MapRequest::Default,
+                offered,
+            });
+        }
+        self.copier = copier;
+        Ok(())
+    }
+
     /// What is mapped.
     pub fn pin(&self) -> Pin {
         self.claim.pin()

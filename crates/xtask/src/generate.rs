@@ -28,6 +28,7 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
             "gdr.doctor.1.json",
             schemars::schema_for!(gdr::render::doctor::Report<'_>),
         ),
+        ("gdr.probe.1.json", schemars::schema_for!(gdr::model::ProbeReport)),
     ] {
         let text = serde_json::to_string_pretty(&schema)? + "\n";
         files.push((Path::new("docs/schema").join(name), text.into_bytes()));

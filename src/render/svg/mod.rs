@@ -5,6 +5,7 @@
 
 mod acs;
 mod card;
+mod chart;
 mod decks;
 mod draw;
 mod escape;
@@ -24,6 +25,8 @@ mod machines;
 mod samples;
 #[cfg(test)]
 mod tests;
+
+pub use chart::{Chart, ChartLine, Stroke, chart};
 
 use crate::model::{Fact, Facts, Topology};
 use crate::topo::Forest;

@@ -1,0 +1,185 @@
+//! mapping.backend: at least one backend maps each GPU's memory for the CPU, tried with --live.
+
+use crate::check::{Ctx, Judgement};
+use crate::model::{BackendOutcome, Fact, GpuMapping, MappingOutcome, MappingTrial};
+
+/// What is said where something hinders every backend.
+const ADVICE: &str = "see why each backend was refused; gdr probe copy tells more. gdrdrv: load gdrcopy's kernel module; rm: the \
+                      nodes /dev/nvidiactl and /dev/nvidiaN must open, and MIG and confidential computing be off";
+
+/// Each GPU's memory was mapped, and what was written came back.
+pub fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let Some(outcome) = &ctx.facts.mapping else {
+        return vec![Judgement::skip("machine", "GPU memory is mapped with --live alone.")];
+    };
+    match outcome {
+        Fact::Unknown(why) => vec![Judgement::unknown("machine", *why, "a trial of mapping GPU memory")],
+        Fact::Known(MappingOutcome::Absent { reason }) => vec![
+            Judgement::broken("machine", "There is no CUDA library: no GPU memory can be mapped.")
+                .evidence("libcuda.so.1", reason)
+                .advice("install the driver's user-space part (libcuda.so.1)"),
+        ],
+        Fact::Known(MappingOutcome::Failed { reason }) => vec![
+            Judgement::broken("machine", "CUDA shows no GPU whose memory could be mapped.")
+                .evidence("libcuda.so.1", reason)
+                .advice("see gpu.driver and gpu.present; a container needs the nodes /dev/nvidia*"),
+        ],
+        Fact::Known(MappingOutcome::Tried(gpus)) => gpus.iter().map(|gpu| judge(ctx, gpu)).collect(),
+    }
+}
+
+fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
+    let subject = subject(ctx, gpu);
+    let judgement = match &gpu.trial {
+        MappingTrial::Verified {
+            backend,
+            mapping,
+            bytes,
+        } => {
+            let how = mapping.to_lowercase();
+            let message = format!(
+                "The CPU maps its memory through {backend} ({how}): {bytes} bytes went both ways and were right."
+            );
+            // Arm's Device memory, or UC on x86: each access goes by itself.
+            match mapping.as_str() {
+                "Device" => Judgement::info(subject, format!("{message} Uncached, it is slow.")),
+                _ => Judgement::pass(subject, message),
+            }
+            .evidence(format!("mapped through {backend}"), mapping)
+        }
+        MappingTrial::Wrong { backend, reason } => Judgement::broken(
+            subject,
+            format!("A mapping through {backend} shows wrong bytes: nothing must use it."),
+        )
+        .evidence(format!("mapped through {backend}"), reason)
+        .advice("report it with the output of gdr probe copy --format json; choose another backend with GDR_BACKEND"),
+        MappingTrial::Refused { reason } => Judgement::broken(subject, "No backend maps its memory for the CPU.")
+            .evidence("the trial", reason)
+            .advice(ADVICE),
+    };
+    let others = gpu
+        .backends
+        .iter()
+        .filter(|choice| choice.outcome != BackendOutcome::Chosen);
+    others.fold(judgement, |judgement, choice| {
+        let outcome = match choice.outcome {
+            BackendOutcome::Usable => "would do",
+            BackendOutcome::Refused | BackendOutcome::Chosen => "refused",
+        };
+        judgement.evidence(
+            format!("backend {}", choice.backend),
+            format!("{outcome}: {}", choice.why),
+        )
+    })
+}
+
+/// As the other checks name GPUs: the number is that of the topology, where the GPU is among its rows.
+fn subject(ctx: &Ctx<'_>, gpu: &GpuMapping) -> String {
+    let Some(bdf) = gpu.bdf else {
+        return format!("CUDA device {}", gpu.ordinal);
+    };
+    let row = ctx.topology.rows.iter().find(|row| row.bdf == Some(bdf));
+    match row {
+        Some(row) => format!("{} ({bdf})", row.name),
+        None => bdf.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{GPU, bdf, findings, machine, only};
+    use crate::model::{BackendChoice, Facts, Outcome, Why};
+
+    fn tried(trial: MappingTrial) -> Facts {
+        let mut facts = machine();
+        facts.mapping = Some(Fact::Known(MappingOutcome::Tried(vec![GpuMapping {
+            bdf: Some(bdf(GPU)),
+            ordinal: 0,
+            trial,
+            backends: vec![
+                BackendChoice {
+                    backend: "gdrdrv".to_owned(),
+                    outcome: BackendOutcome::Refused,
+                    why: "/dev/gdrdrv is not there".to_owned(),
+                },
+                BackendChoice {
+                    backend: "rm".to_owned(),
+                    outcome: BackendOutcome::Chosen,
+                    why: "it answers".to_owned(),
+                },
+            ],
+        }])));
+        facts
+    }
+
+    fn verified(mapping: &str) -> Facts {
+        tried(MappingTrial::Verified {
+            backend: "rm".to_owned(),
+            mapping: mapping.to_owned(),
+            bytes: 65536,
+        })
+    }
+
+    #[test]
+    fn a_mapping_that_carries_right_bytes_passes_and_says_why_not_the_others() {
+        let found = only("mapping.backend", &verified("Write Combining"));
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
+        assert_eq!(
+            found.message,
+            "The CPU maps its memory through rm (write combining): 65536 bytes went both ways and were right."
+        );
+        let evidence: Vec<String> = found
+            .evidence
+            .iter()
+            .map(|e| format!("{}: {}", e.source, e.value))
+            .collect();
+        assert_eq!(
+            evidence,
+            [
+                "mapped through rm: Write Combining",
+                "backend gdrdrv: refused: /dev/gdrdrv is not there"
+            ]
+        );
+        assert_eq!(only("mapping.backend", &verified("Device")).outcome, Outcome::Info);
+    }
+
+    #[test]
+    fn what_does_not_map_fails_where_gdrcopy_is_wanted() {
+        let reason = || "no way to map GPU memory here".to_owned();
+        let with = |outcome| Facts {
+            mapping: Some(Fact::Known(outcome)),
+            ..machine()
+        };
+        for (facts, words) in [
+            (tried(MappingTrial::Refused { reason: reason() }), "No backend maps"),
+            (
+                tried(MappingTrial::Wrong {
+                    backend: "rm".to_owned(),
+                    reason: reason(),
+                }),
+                "wrong bytes",
+            ),
+            (with(MappingOutcome::Absent { reason: reason() }), "no CUDA library"),
+            (with(MappingOutcome::Failed { reason: reason() }), "shows no GPU"),
+        ] {
+            let found = only("mapping.backend", &facts);
+            assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
+            assert!(found.message.contains(words), "{}", found.message);
+            assert!(found.fix.is_some() && !found.evidence.is_empty());
+            assert_eq!(
+                findings("mapping.backend", &facts, &["gdrcopy"])[0].outcome,
+                Outcome::Fail
+            );
+        }
+    }
+
+    #[test]
+    fn a_trial_that_did_not_end_is_unknown_and_none_is_skipped() {
+        let mut facts = machine();
+        facts.mapping = Some(Fact::Unknown(Why::TimedOut));
+        assert_eq!(only("mapping.backend", &facts).outcome, Outcome::Unknown);
+        assert_eq!(only("mapping.backend", &machine()).outcome, Outcome::Skip);
+    }
+}

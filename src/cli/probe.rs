@@ -1,0 +1,186 @@
+//! What a user can type after `gdr probe`.
+
+use std::str::FromStr;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// `gdr probe`.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub struct Probe {
+    /// What to probe.
+    #[command(subcommand)]
+    pub what: ProbeWhat,
+}
+
+/// The probes.
+#[derive(Debug, Subcommand)]
+pub enum ProbeWhat {
+    /// Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy
+    ///
+    /// Exit status: 0 all well, 1 a byte was wrong, or memory could not be mapped, or there is no GPU, 2 usage or
+    /// internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.
+    Copy(CopyProbe),
+}
+
+/// `gdr probe copy`.
+#[derive(Debug, Args)]
+pub struct CopyProbe {
+    /// Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas
+    #[arg(long, value_name = "GPU", value_delimiter = ',', default_value = "all")]
+    pub gpu: Vec<String>,
+
+    /// Try it without a GPU, on memory of this machine; every output says so
+    #[arg(long, conflicts_with_all = ["backend", "gpu"])]
+    pub sim: bool,
+
+    /// The most telling part, in less than 5 seconds for one GPU
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+
+    /// Everything, more exactly, and allocations up to 6 GiB; a minute and more for one GPU
+    #[arg(long)]
+    pub full: bool,
+
+    /// Map through this backend and no other; by default the first one that works
+    #[arg(long, value_name = "BACKEND", value_enum)]
+    pub backend: Option<CopyBackend>,
+
+    /// Copy with this kernel and no other: avx512, avx2, sse41, portable and so on
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Option<String>,
+
+    /// From the CPUs of which NUMA nodes: all, the GPU's own (near), or one by its number [default: near with --quick, else all]
+    #[arg(long, value_name = "NODE")]
+    pub numa: Option<NumaChoice>,
+
+    /// Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    pub size: Vec<ByteSize>,
+
+    /// How to print the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ProbeFormat::Table)]
+    pub format: ProbeFormat,
+}
+
+/// How a probe prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProbeFormat {
+    /// For people.
+    Table,
+    /// Bandwidth over size, drawn in the terminal.
+    Curve,
+    /// For programs: schema gdr.probe/1.
+    Json,
+    /// Bandwidth over size, as a picture.
+    Svg,
+}
+
+/// What maps GPU memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CopyBackend {
+    /// gdrcopy's kernel module.
+    Gdrdrv,
+    /// The driver's dma-buf (R610 and later).
+    Dmabuf,
+    /// The driver's resource manager, without root and without a module.
+    Rm,
+}
+
+/// From which NUMA nodes to copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NumaChoice {
+    /// Every node that has CPUs.
+    All,
+    /// The GPU's.
+    Near,
+    /// This one.
+    Node(u32),
+}
+
+impl FromStr for NumaChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "all" => Ok(Self::All),
+            "near" => Ok(Self::Near),
+            number => match number.parse() {
+                Ok(node) => Ok(Self::Node(node)),
+                Err(_) => Err("it is 'all', 'near' or the number of a node".to_owned()),
+            },
+        }
+    }
+}
+
+/// The most that one copy may move.
+const LARGEST: usize = 1 << 30;
+
+/// A size in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteSize(pub usize);
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let shift = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 0,
+            "k" | "kib" => 10,
+            "m" | "mib" => 20,
+            "g" | "gib" => 30,
+            _ => return Err("a size is a number with KiB, MiB, GiB or nothing behind it".to_owned()),
+        };
+        let number: usize = number
+            .parse()
+            .map_err(|_| "a size begins with a whole number".to_owned())?;
+        let bytes = number.checked_mul(1 << shift).filter(|bytes| *bytes <= LARGEST);
+        match bytes {
+            Some(0) => Err("nothing cannot be copied".to_owned()),
+            Some(bytes) => Ok(Self(bytes)),
+            None => Err("copies of more than 1 GiB are not measured".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_of_1024s_and_in_bounds() {
+        for (text, bytes) in [
+            ("1", 1),
+            ("64KiB", 65536),
+            ("64k", 65536),
+            ("1M", 1 << 20),
+            ("1gib", 1 << 30),
+        ] {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
+        }
+        for (text, word) in [
+            ("", "whole number"),
+            ("KiB", "whole number"),
+            ("1KB", "KiB, MiB"),
+            ("-1", "KiB, MiB"),
+            ("1.5M", "KiB, MiB"),
+            ("0", "nothing"),
+            ("2G", "1 GiB"),
+            ("99999999999999999999", "whole number"),
+            ("9999999999999999999G", "1 GiB"),
+        ] {
+            let error = text.parse::<ByteSize>().expect_err(text);
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_numbers_or_words() {
+        assert_eq!("all".parse(), Ok(NumaChoice::All));
+        assert_eq!("near".parse(), Ok(NumaChoice::Near));
+        assert_eq!("3".parse(), Ok(NumaChoice::Node(3)));
+        assert!("far".parse::<NumaChoice>().is_err());
+    }
+}

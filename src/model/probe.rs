@@ -1,0 +1,148 @@
+//! What a probe measured and verified: the JSON contract `gdr.probe/1`. Fields may be added; a removal is `/2`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Bdf, Host};
+
+/// The document `gdr.probe/1`, the same for every probe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeReport {
+    /// `gdr.probe/1`.
+    pub schema: String,
+    /// Which probe: `copy`.
+    pub probe: String,
+    /// The machine.
+    pub host: Host,
+    /// No hardware took part: every figure is of this machine's own memory.
+    pub simulated: bool,
+    /// Everything that was asked for was done: it was not interrupted, and nothing hung or crashed.
+    pub complete: bool,
+    /// The GPUs that were probed.
+    pub gpus: Vec<ProbedGpu>,
+    /// What was verified and measured, in that order.
+    pub results: Vec<ProbeResult>,
+    /// What a reader should know besides: what was left out, and why it ended early.
+    pub notes: Vec<String>,
+}
+
+/// A GPU that was probed, and how it was reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbedGpu {
+    /// As the results name it: `GPU0 (0000:3b:00.0)`.
+    pub subject: String,
+    /// PCI address; null for a simulated one.
+    pub bdf: Option<Bdf>,
+    /// Product name.
+    pub name: String,
+    /// The backend that maps its memory; null where none does.
+    pub backend: Option<String>,
+    /// How the CPU reaches the mapping: write_combined, cached, uncached.
+    pub mapping: Option<String>,
+    /// The copy kernel for writes, as chosen or forced.
+    pub write_kernel: Option<String>,
+    /// The copy kernel for reads, as chosen or forced.
+    pub read_kernel: Option<String>,
+    /// The NUMA node it is on; null where the machine does not say.
+    pub numa: Option<u32>,
+    /// What its PCI Express link carries in one direction at its best, bytes a second; null where that is not known.
+    pub link: Option<u64>,
+    /// Each backend, and why it was or was not taken.
+    pub backends: Vec<BackendChoice>,
+}
+
+/// Why a backend was or was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BackendChoice {
+    /// Its name: gdrdrv, dmabuf, rm, sim.
+    pub backend: String,
+    /// chosen, usable or refused.
+    pub outcome: BackendOutcome,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+/// What became of a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendOutcome {
+    /// It maps the memory.
+    Chosen,
+    /// It would, and another comes first.
+    Usable,
+    /// It does not.
+    Refused,
+}
+
+/// One thing that was verified or measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeResult {
+    /// A stable name, from the general to the special: `copy.write.latency`, `validate.malloc.offsets`.
+    pub name: String,
+    /// The GPU, the pair or the port it is about.
+    pub subject: String,
+    /// What did it: gdrdrv, dmabuf, rm, cuda. One that simulates has `sim` in its name.
+    pub backend: String,
+    /// How many bytes one run of it moves; null where it moves none.
+    pub bytes: Option<u64>,
+    /// How many bytes were compared with what another path says is there. 0 where only time was taken.
+    pub verified: u64,
+    /// The unit of the figures: us (10⁻⁶ s), GB/s (10⁹ bytes a second), bytes. Empty where nothing was measured.
+    pub unit: String,
+    /// The middle of the samples, as the other figures null where there is none.
+    pub median: Option<f64>,
+    /// One sample in twenty is below.
+    pub p5: Option<f64>,
+    /// One sample in twenty is above.
+    pub p95: Option<f64>,
+    /// The largest sample.
+    pub max: Option<f64>,
+    /// How many samples. A sample of something very short is the mean of a batch.
+    pub samples: u64,
+    /// What the machine's topology promises, in the same unit: what the link carries. Null where it promises nothing.
+    pub expected: Option<f64>,
+    /// How it ended.
+    pub verdict: ProbeVerdict,
+    /// Why it ended so, where it is not ok.
+    pub reason: Option<String>,
+    /// The probe fails where this is impossible.
+    pub required: bool,
+    /// The NUMA node of the CPUs that did it; null where they were not bound to one.
+    pub numa: Option<u32>,
+}
+
+/// How something that was verified or measured ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeVerdict {
+    /// As it should be.
+    Ok,
+    /// Right, and much slower than the topology promises.
+    Slow,
+    /// A byte was not what it should be.
+    Wrong,
+    /// It could not be done here, or the figure cannot be true.
+    Impossible,
+}
+
+impl ProbeVerdict {
+    /// The word of the JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Slow => "slow",
+            Self::Wrong => "wrong",
+            Self::Impossible => "impossible",
+        }
+    }
+}
+
+/// The schema's name.
+pub const PROBE_SCHEMA: &str = "gdr.probe/1";
+
+/// The unit of a time, microseconds.
+pub const MICROSECONDS: &str = "us";
+/// The unit of a bandwidth, 10⁹ bytes a second.
+pub const GIGABYTES_PER_SECOND: &str = "GB/s";
+/// The unit of a size.
+pub const BYTES: &str = "bytes";

@@ -1,0 +1,86 @@
+//! What is wrong with bytes that are not what they should be.
+
+use std::fmt;
+
+/// Bytes that are not what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Where the first is, from the start of what was compared.
+    pub at: usize,
+    /// What should be there.
+    pub expected: u8,
+    /// What is there.
+    pub found: u8,
+    /// How many are wrong in all.
+    pub wrong: usize,
+}
+
+impl Mismatch {
+    /// In words, for memory at this GPU address.
+    pub fn at_address(&self, address: u64) -> String {
+        format!("{:#x}: {self}", address.wrapping_add(self.at as u64))
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            at,
+            expected,
+            found,
+            wrong,
+        } = self;
+        write!(f, "byte {at} is {found:#04x} and should be {expected:#04x}")?;
+        match wrong {
+            0 | 1 => Ok(()),
+            _ => write!(f, "; {wrong} bytes are wrong"),
+        }
+    }
+}
+
+/// Compares every byte; none where all are right. Bytes that one of the two lacks are wrong.
+pub fn compare(expected: &[u8], found: &[u8]) -> Option<Mismatch> {
+    if expected == found {
+        return None;
+    }
+    let pairs = expected.iter().zip(found).enumerate();
+    let mut differ = pairs.filter(|(_, (expected, found))| expected != found);
+    let lacking = expected.len().abs_diff(found.len());
+    match differ.next() {
+        Some((at, (expected, found))) => Some(Mismatch {
+            at,
+            expected: *expected,
+            found: *found,
+            wrong: 1 + differ.count() + lacking,
+        }),
+        None => {
+            let at = expected.len().min(found.len());
+            Some(Mismatch {
+                at,
+                expected: expected.get(at).copied().unwrap_or(0),
+                found: found.get(at).copied().unwrap_or(0),
+                wrong: lacking,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_byte_is_named() {
+        let mut found = vec![0x5a; 100];
+        found[37] = 0;
+        found[99] = 1;
+        let mismatch = compare(&[0x5a; 100], &found).expect("wrong bytes");
+        assert_eq!(
+            mismatch.at_address(0x7f00_0000),
+            "0x7f000025: byte 37 is 0x00 and should be 0x5a; 2 bytes are wrong"
+        );
+        assert_eq!(compare(&found, &found), None);
+        let short = compare(&[1, 2, 3], &[1, 2]).expect("a byte lacks");
+        assert_eq!((short.at, short.wrong), (2, 1));
+    }
+}

@@ -1,0 +1,70 @@
+//! What the calls cost: pin, map, info, unmap, unpin.
+
+use std::time::Instant;
+
+use gdrcopy::{MapRequest, PinFlags};
+use gpu::{Allocation, DeviceMemory};
+
+use super::session::{Session, Trouble, reason};
+use crate::probe::events::Teller;
+use crate::probe::sampling::Sampler;
+
+const NAMES: [&str; 5] = ["api.pin", "api.map", "api.info", "api.unmap", "api.unpin"];
+
+/// Times them for each of the depth's sizes.
+pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    for bytes in session.task.depth.call_sizes() {
+        let budget = session.task.depth.calls();
+        teller.doing_for(format!("pin, map, unmap and unpin of {bytes} bytes"), 10 * budget.time)?;
+        match session
+            .gpu
+            .allocate(Allocation::Malloc, *bytes)
+            .map_err(Trouble::from)
+            .and_then(|memory| time(session, &memory))
+        {
+            Ok(samples) => {
+                for (name, samples) in NAMES.into_iter().zip(&samples) {
+                    teller.result(session.about.latency(name, Some(*bytes), 0, samples))?;
+                }
+            }
+            Err(trouble) => teller.result(session.about.impossible(
+                "api.pin",
+                Some(*bytes),
+                false,
+                reason(&trouble),
+            ))?,
+        }
+    }
+    Ok(())
+}
+
+/// Seconds of each call, in the order of the names.
+fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], Trouble> {
+    let mut samples: [Vec<f64>; 5] = Default::default();
+    // The first one warms up.
+    round(session, memory)?;
+    let mut sampler = Sampler::new(session.task.depth.calls());
+    while sampler.wants_more() {
+        let round = round(session, memory)?;
+        sampler.push(round[0] + round[1]);
+        for (samples, sample) in samples.iter_mut().zip(round) {
+            samples.push(sample);
+        }
+    }
+    Ok(samples)
+}
+
+fn round(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], Trouble> {
+    let mut marks = [Instant::now(); 6];
+    let pin = session.gdr.pin(memory, 0..memory.len(), PinFlags::default())?;
+    marks[1] = Instant::now();
+    let mapping = pin.map(MapRequest::Default)?;
+    marks[2] = Instant::now();
+    pin.info()?;
+    marks[3] = Instant::now();
+    drop(mapping);
+    marks[4] = Instant::now();
+    drop(pin);
+    marks[5] = Instant::now();
+    Ok(std::array::from_fn(|at| (marks[at + 1] - marks[at]).as_secs_f64()))
+}

@@ -1,0 +1,156 @@
+//! Every copy kernel this CPU can run: all small sizes at all alignments, and some large and odd ones, both directions.
+
+use gdrcopy::Mapping;
+use gdrcopy::copy::{Copier, kernels};
+
+use super::Depth;
+use super::session::{Session, Trouble, device_differs, pattern, reason, wrong_at};
+use super::validate::Verified;
+use crate::probe::bytes::compare;
+use crate::probe::events::Teller;
+
+/// What one small copy may touch, and what lies around it.
+const SLOT: usize = 512;
+/// Bytes of the slot before the first that may be copied.
+const BEFORE: usize = 64;
+/// What is neither zero nor a pattern.
+const UNTOUCHED: u8 = 0xa5;
+
+/// Sizes and device offsets in a slot.
+fn small(depth: Depth) -> Vec<(usize, usize)> {
+    let (sizes, offsets): (Vec<usize>, Vec<usize>) = match depth {
+        Depth::Quick => (
+            (1..=33).chain([63, 64, 65, 127, 128, 129, 192]).collect(),
+            vec![0, 1, 2, 4, 8, 31, 63],
+        ),
+        Depth::Default | Depth::Full => ((1..=192).collect(), (0..17).chain([31, 32, 33, 48, 63]).collect()),
+    };
+    sizes
+        .iter()
+        .flat_map(|size| offsets.iter().map(move |offset| (*size, *offset)))
+        .collect()
+}
+
+/// Larger than the thresholds above which threads share a copy, and never even.
+const LARGE: [(usize, usize); 3] = [(4095, 1), (65_537, 3), (1_048_589, 5)];
+
+/// Verifies them on the session's buffer.
+pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let chosen = session.mapping.copier();
+    for kernel in kernels().iter().filter(|kernel| kernel.supported()) {
+        let name = format!("validate.kernel.{}", kernel.name());
+        teller.doing(format!("copy kernel {}", kernel.name()))?;
+        let result = match Copier::with_kernels(kernel, kernel)
+            .map_err(Trouble::from)
+            .and_then(|copier| {
+                session.mapping.set_copier(copier)?;
+                check(session)
+            }) {
+            Ok(Verified::Right(verified)) => session.about.right(&name, None, verified),
+            Ok(Verified::Wrong(reason)) => session.about.wrong(&name, None, reason),
+            Err(Trouble::Io(error)) => return Err(error.into()),
+            Err(trouble) => session.about.impossible(&name, None, false, reason(&trouble)),
+        };
+        session.mapping.set_copier(chosen)?;
+        teller.result(result)?;
+    }
+    Ok(())
+}
+
+fn check(session: &mut Session<'_>) -> Result<Verified, Trouble> {
+    let mut verified = 0;
+    let slots = session.memory.len() / SLOT;
+    let all = small(session.task.depth);
+    for cases in all.chunks(slots.clamp(1, 4096)) {
+        match small_copies(session, cases)? {
+            Verified::Right(bytes) => verified += bytes,
+            wrong @ Verified::Wrong(_) => return Ok(wrong),
+        }
+    }
+    let room = session.memory.len();
+    for (size, offset) in LARGE.into_iter().filter(|(size, offset)| size + offset <= room) {
+        match large_copy(session, size, offset)? {
+            Verified::Right(bytes) => verified += bytes,
+            wrong @ Verified::Wrong(_) => return Ok(wrong),
+        }
+    }
+    Ok(Verified::Right(verified))
+}
+
+/// Many small copies to slots of their own, then one look at all of them and what is between them.
+fn small_copies(session: &mut Session<'_>, cases: &[(usize, usize)]) -> Result<Verified, Trouble> {
+    let source = pattern(5, SLOT);
+    let mut image = vec![UNTOUCHED; cases.len() * SLOT];
+    session.stream.fill(&session.memory, 0, image.len(), UNTOUCHED)?;
+    session.stream.synchronize()?;
+    for (slot, (size, offset)) in cases.iter().enumerate() {
+        let at = slot * SLOT + BEFORE + offset;
+        // The host's alignment goes its own way.
+        let host = slot % 17;
+        session.mapping.write(at, &source[host..host + size])?;
+        image[at..at + size].copy_from_slice(&source[host..host + size]);
+    }
+    if let Some(mismatch) = device_differs(&session.stream, &session.memory, 0, &image)? {
+        let wrong = wrong_at(&session.memory, 0, &mismatch);
+        return Ok(Verified::Wrong(format!("{wrong} ({})", case(cases, mismatch.at, "to"))));
+    }
+    let mut found = vec![UNTOUCHED; SLOT];
+    let mut expected = vec![UNTOUCHED; SLOT];
+    for (slot, (size, offset)) in cases.iter().enumerate() {
+        let at = slot * SLOT + BEFORE + offset;
+        let host = slot % 17;
+        found.fill(UNTOUCHED);
+        expected.fill(UNTOUCHED);
+        session.mapping.read(at, &mut found[host..host + size])?;
+        expected[host..host + size].copy_from_slice(&image[at..at + size]);
+        if let Some(mismatch) = compare(&expected, &found) {
+            // A slot begins well before what is copied of it.
+            let wrong = wrong_at(&session.memory, at - host, &mismatch);
+            return Ok(Verified::Wrong(format!(
+                "{wrong} ({})",
+                case(cases, slot * SLOT, "from")
+            )));
+        }
+    }
+    Ok(Verified::Right(2 * image.len()))
+}
+
+fn case(cases: &[(usize, usize)], at: usize, direction: &str) -> String {
+    cases.get(at / SLOT).map_or_else(String::new, |(size, offset)| {
+        format!("a copy of {size} bytes {direction} an address that is {offset} more than a multiple of 64")
+    })
+}
+
+fn large_copy(session: &mut Session<'_>, size: usize, offset: usize) -> Result<Verified, Trouble> {
+    let Session {
+        stream,
+        memory,
+        mapping,
+        ..
+    } = session;
+    let source = pattern(6 + size as u64, size);
+    let wrong = |at: usize, mismatch, direction| {
+        let wrong = wrong_at(memory, at, mismatch);
+        Ok(Verified::Wrong(format!(
+            "{wrong} (a copy of {size} bytes {direction} offset {at})"
+        )))
+    };
+    mapping.write(offset, &source)?;
+    if let Some(mismatch) = device_differs(stream, memory, offset, &source)? {
+        return wrong(offset, &mismatch, "to");
+    }
+    if let Some(mismatch) = read_back(mapping, offset, &source)? {
+        return wrong(offset, &mismatch, "from");
+    }
+    Ok(Verified::Right(2 * size))
+}
+
+fn read_back(
+    mapping: &Mapping,
+    offset: usize,
+    expected: &[u8],
+) -> Result<Option<crate::probe::bytes::Mismatch>, Trouble> {
+    let mut found: Vec<u8> = expected.iter().map(|byte| !byte).collect();
+    mapping.read(offset, &mut found)?;
+    Ok(compare(expected, &found))
+}

@@ -1,0 +1,191 @@
+//! What every part of the work needs: a GPU, a stream, a backend, and a buffer mapped for the CPU.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use gdrcopy::{Gdr, MapRequest, Mapping, MappingType, PinFlags};
+use gpu::{Allocation, DeviceMemory, Gpu, Pattern, Stream};
+
+use super::request::Task;
+use crate::model::{BackendChoice, ProbedGpu};
+use crate::probe::bytes::{Mismatch, compare};
+use crate::probe::events::{Event, Teller};
+use crate::probe::verdict::Subject;
+
+/// Why a part of the work could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The parent no longer listens.
+    #[error("the parent no longer listens")]
+    Io(#[from] io::Error),
+    /// CUDA refused.
+    #[error(transparent)]
+    Gpu(#[from] gpu::Error),
+    /// The mapping failed.
+    #[error(transparent)]
+    Map(#[from] gdrcopy::Error),
+    /// The copy kernels cannot be chosen.
+    #[error(transparent)]
+    Kernel(#[from] gdrcopy::copy::Error),
+    /// This process may use no CPU of that node.
+    #[error("this process may use no CPU of NUMA node {0}: see its affinity (taskset -p) and cpuset")]
+    NoCpu(u32),
+    /// The kernel refused to bind it.
+    #[error("this process cannot be bound to NUMA node {0}")]
+    Bind(u32, #[source] io::Error),
+}
+
+/// An error with its causes, in one line.
+pub fn reason(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        // Transparent errors repeat their cause.
+        if !text.ends_with(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text.replace('\n', "; ")
+}
+
+/// The GPU under the probe, mapped.
+pub struct Session<'a> {
+    pub task: &'a Task,
+    pub gpu: Gpu,
+    pub stream: Stream,
+    pub gdr: Gdr,
+    /// Of what goes through the mapping.
+    pub about: Subject,
+    /// Of what cuMemcpy does.
+    pub about_cuda: Subject,
+    /// The sizes of the sweep.
+    pub sizes: Vec<usize>,
+    /// As large as the largest of them, and a little larger.
+    pub memory: DeviceMemory,
+    pub mapping: Mapping,
+}
+
+/// The buffer is larger than the largest copy, so that copies may begin at an offset.
+const SLACK: usize = 1 << 20;
+
+impl<'a> Session<'a> {
+    /// Opens everything, and tells how the GPU was reached, or that it was not.
+    pub fn new(
+        task: &'a Task,
+        gpu: Gpu,
+        gdr: Result<Gdr, gdrcopy::Error>,
+        backends: Vec<BackendChoice>,
+        teller: &mut Teller<'_>,
+    ) -> Result<Self, Trouble> {
+        let sizes = if task.sizes.is_empty() {
+            task.depth.sizes()
+        } else {
+            task.sizes.clone()
+        };
+        let probed = ProbedGpu {
+            subject: task.subject.clone(),
+            bdf: task.bdf,
+            name: gpu.device().name.clone(),
+            backend: None,
+            mapping: None,
+            write_kernel: None,
+            read_kernel: None,
+            numa: task.home,
+            link: task.link,
+            backends,
+        };
+        let map = || {
+            let gdr = gdr?;
+            teller.doing("a stream and a buffer")?;
+            let stream = gpu.stream()?;
+            let largest = sizes.last().copied().unwrap_or(1);
+            let memory = gpu.allocate(Allocation::Malloc, largest + SLACK)?;
+            teller.doing(format!("backend {} to map {} bytes", gdr.backend(), memory.len()))?;
+            let mapping = map(&gdr, &memory)?;
+            Ok((gdr, stream, memory, mapping))
+        };
+        match map() {
+            Ok((gdr, stream, memory, mapping)) => {
+                let copier = mapping.copier();
+                let backend = gdr.backend().name().to_owned();
+                teller.tell(&Event::Gpu(Box::new(ProbedGpu {
+                    backend: Some(backend.clone()),
+                    mapping: Some(mapping_word(mapping.mapping_type()).to_owned()),
+                    write_kernel: Some(copier.write_kernel().to_owned()),
+                    read_kernel: Some(copier.read_kernel().to_owned()),
+                    ..probed
+                })))?;
+                let subject = |backend: String| Subject {
+                    subject: task.subject.clone(),
+                    backend,
+                    numa: task.node.as_ref().map(|node| node.0),
+                };
+                let cuda = if gpu.is_sim() { "cuda-sim" } else { "cuda" };
+                Ok(Self {
+                    about: subject(backend),
+                    about_cuda: subject(cuda.to_owned()),
+                    task,
+                    gpu,
+                    stream,
+                    gdr,
+                    sizes,
+                    memory,
+                    mapping,
+                })
+            }
+            Err(trouble) => {
+                teller.tell(&Event::Gpu(Box::new(probed)))?;
+                Err(trouble)
+            }
+        }
+    }
+}
+
+/// Pins and maps all of an allocation.
+pub fn map(gdr: &Gdr, memory: &DeviceMemory) -> Result<Mapping, gdrcopy::Error> {
+    let pin = gdr.pin(memory, 0..memory.len(), PinFlags::default())?;
+    pin.map(MapRequest::Default)
+}
+
+fn mapping_word(kind: MappingType) -> &'static str {
+    match kind {
+        MappingType::None => "none",
+        MappingType::WriteCombining => "write_combined",
+        MappingType::Caching => "cached",
+        MappingType::Device => "uncached",
+    }
+}
+
+/// How long so many bytes may take where nothing hangs: five copies by the slowest loads there are, eight bytes in a
+/// microsecond and a half (uncached, from a far NUMA node).
+pub fn allowance(bytes: usize) -> Duration {
+    Duration::from_nanos(bytes as u64 * 1000)
+}
+
+/// Bytes of a pattern from its start.
+pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut buffer = vec![0; bytes];
+    Pattern::new(seed).fill(&mut buffer, 0);
+    buffer
+}
+
+/// What differs between what should be in device memory and what the copy engine finds there.
+pub fn device_differs(
+    stream: &Stream,
+    memory: &DeviceMemory,
+    offset: usize,
+    expected: &[u8],
+) -> Result<Option<Mismatch>, gpu::Error> {
+    // Not what should be there: a copy that does nothing must not pass.
+    let mut found: Vec<u8> = expected.iter().map(|byte| !byte).collect();
+    stream.read(memory, offset, &mut found)?;
+    Ok(compare(expected, &found))
+}
+
+/// In words, at the device's address.
+pub fn wrong_at(memory: &DeviceMemory, offset: usize, mismatch: &Mismatch) -> String {
+    mismatch.at_address(memory.address().offset(offset as u64).get())
+}

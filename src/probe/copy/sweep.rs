@@ -1,0 +1,265 @@
+//! Every size in both directions: through the mapping, and by cuMemcpy with pinned and with pageable memory.
+
+use gpu::{HostMemory, Kind, Pattern};
+
+use super::session::{Session, Trouble, allowance, device_differs, pattern, reason, wrong_at};
+use crate::probe::bytes::compare;
+use crate::probe::events::Teller;
+use crate::probe::sampling::{time, time_singly};
+use crate::probe::verdict::{Promise, Subject};
+
+/// From this size on bandwidth is a figure worth having.
+const WORTH: usize = 4 << 10;
+/// From this size on the link is what limits: below, the start of a copy counts.
+const LIMITED_BY_LINK: usize = 16 << 20;
+/// A mapping's stores reach a third to a half of the link (measured: 34 of 63 GB/s on an H200, 9.6 of 15.8 on a V100):
+/// below a fifth something is wrong. Loads are limited by the CPU, not by the link.
+const STORES_SHARE: f64 = 0.2;
+/// Reads begin so far apart.
+const PAGE: usize = 4 << 10;
+/// More than a CPU has line fill buffers.
+const MOST_PLACES: usize = 64;
+/// The copy engine reaches six sevenths.
+const ENGINE_SHARE: f64 = 0.5;
+
+/// Measures every size.
+pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let sizes = session.sizes.clone();
+    let ways = if session.task.sweep_only { 2 } else { 6 };
+    teller.expect_more((sizes.len() * ways) as u64);
+    let pinned = match session.task.sweep_only {
+        true => None,
+        false => pinned(session, sizes.last().copied().unwrap_or(1), teller)?,
+    };
+    for bytes in sizes {
+        // A pattern of its own for each size: what an earlier one left behind is not what should be there.
+        let source = pattern(bytes as u64 + 100, bytes);
+        mapped(session, &source, teller)?;
+        if !session.task.sweep_only {
+            if let Some(pinned) = &pinned {
+                engine_pinned(session, pinned, &source, teller)?;
+            }
+            engine_pageable(session, &source, teller)?;
+        }
+    }
+    Ok(())
+}
+
+/// Pinned memory for the comparison; without it, the rest is worth having all the same.
+fn pinned(session: &Session<'_>, bytes: usize, teller: &mut Teller<'_>) -> Result<Option<HostMemory>, Trouble> {
+    teller.doing("pinned host memory")?;
+    match session.gpu.pinned(bytes) {
+        Ok(memory) => Ok(Some(memory)),
+        Err(error) => {
+            let required = error.kind() == Kind::Broken;
+            let why = reason(&error);
+            teller.result(session.about_cuda.impossible("cuda.pinned", Some(bytes), required, why))?;
+            Ok(None)
+        }
+    }
+}
+
+/// What is said of one point: both rows, or that a byte was wrong.
+fn report(
+    about: &Subject,
+    name: &str,
+    bytes: usize,
+    samples: &[f64],
+    wrong: Option<String>,
+    promise: Option<Promise>,
+    teller: &mut Teller<'_>,
+) -> Result<(), Trouble> {
+    let latency = format!("{name}.latency");
+    if let Some(wrong) = wrong {
+        return Ok(teller.result(about.wrong(&latency, Some(bytes), wrong))?);
+    }
+    teller.result(about.latency(&latency, Some(bytes), bytes, samples))?;
+    if bytes >= WORTH {
+        let promise = promise.filter(|_| bytes >= LIMITED_BY_LINK);
+        teller.result(about.bandwidth(&format!("{name}.bandwidth"), bytes, 0, samples, promise))?;
+    }
+    Ok(())
+}
+
+fn promise(session: &Session<'_>, share: Option<f64>) -> Option<Promise> {
+    session.task.link.map(|link| Promise {
+        value: link as f64 / 1e9,
+        share,
+    })
+}
+
+fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let bytes = source.len();
+    let budget = session.task.depth.point();
+    teller.doing_for(
+        format!("{bytes} bytes through the mapping, to the GPU"),
+        10 * budget.time + allowance(bytes),
+    )?;
+    let samples = time(budget, || session.mapping.write(0, source))?;
+    let wrong = device_differs(&session.stream, &session.memory, 0, source)?;
+    let wrong = wrong.map(|mismatch| wrong_at(&session.memory, 0, &mismatch));
+    let promised = promise(session, Some(STORES_SHARE));
+    report(&session.about, "copy.write", bytes, &samples, wrong, promised, teller)?;
+
+    teller.doing_for(
+        format!("{bytes} bytes through the mapping, from the GPU"),
+        10 * budget.time + allowance(bytes),
+    )?;
+    let Session {
+        stream,
+        memory,
+        mapping,
+        ..
+    } = &*session;
+    let seed = Pattern::new(bytes as u64 + 200);
+    stream.fill_pattern(memory, 0, memory.len() / 4 * 4, seed, 0)?;
+    stream.synchronize()?;
+    let mut places = Places::new(memory.len(), bytes);
+    let mut found = source.to_vec();
+    let samples = time_singly(budget, || mapping.read(places.next(), &mut found))?;
+    let mut expected = vec![0; bytes];
+    seed.fill(&mut expected, (places.last() / 4) as u64);
+    let wrong = compare(&expected, &found).map(|mismatch| wrong_at(memory, places.last(), &mismatch));
+    let promised = promise(session, None);
+    report(&session.about, "copy.read", bytes, &samples, wrong, promised, teller)
+}
+
+/// Where to read from next. A streaming load may be answered from the buffers that the last one filled (0.007 µs, where a
+/// round trip over PCI Express takes one microsecond): reads that follow each other begin elsewhere.
+struct Places {
+    stride: usize,
+    count: usize,
+    at: usize,
+}
+
+impl Places {
+    /// In a buffer of so many bytes, for reads of so many.
+    fn new(buffer: usize, bytes: usize) -> Self {
+        let stride = bytes.next_multiple_of(PAGE);
+        let count = (buffer.saturating_sub(bytes) / stride + 1).min(MOST_PLACES);
+        Self { stride, count, at: 0 }
+    }
+
+    fn next(&mut self) -> usize {
+        self.at = (self.at + 1) % self.count;
+        self.last()
+    }
+
+    /// What `next` said last.
+    fn last(&self) -> usize {
+        self.at * self.stride
+    }
+}
+
+fn engine_pinned(
+    session: &Session<'_>,
+    host: &HostMemory,
+    source: &[u8],
+    teller: &mut Teller<'_>,
+) -> Result<(), Trouble> {
+    let bytes = source.len();
+    let budget = session.task.depth.point();
+    let (stream, memory) = (&session.stream, &session.memory);
+    let promised = promise(session, Some(ENGINE_SHARE));
+    teller.doing_for(
+        format!("cuMemcpy of {bytes} bytes from pinned memory"),
+        10 * budget.time + allowance(bytes),
+    )?;
+    host.write(0, source)?;
+    let samples = time(budget, || {
+        stream.upload(memory, 0, host, 0, bytes)?;
+        stream.synchronize()
+    })?;
+    let wrong = device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
+    report(
+        &session.about_cuda,
+        "cuda.pinned.write",
+        bytes,
+        &samples,
+        wrong,
+        promised,
+        teller,
+    )?;
+
+    teller.doing_for(
+        format!("cuMemcpy of {bytes} bytes to pinned memory"),
+        10 * budget.time + allowance(bytes),
+    )?;
+    let inverse: Vec<u8> = source.iter().map(|byte| !byte).collect();
+    stream.write(memory, 0, &inverse)?;
+    let samples = time(budget, || {
+        stream.download(host, 0, memory, 0, bytes)?;
+        stream.synchronize()
+    })?;
+    let mut found = source.to_vec();
+    host.read(0, &mut found)?;
+    let wrong = compare(&inverse, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
+    report(
+        &session.about_cuda,
+        "cuda.pinned.read",
+        bytes,
+        &samples,
+        wrong,
+        promised,
+        teller,
+    )
+}
+
+fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let bytes = source.len();
+    let budget = session.task.depth.point();
+    let (stream, memory) = (&session.stream, &session.memory);
+    teller.doing_for(
+        format!("cuMemcpy of {bytes} bytes from pageable memory"),
+        10 * budget.time + allowance(bytes),
+    )?;
+    let samples = time(budget, || stream.write(memory, 0, source))?;
+    let wrong = device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
+    report(
+        &session.about_cuda,
+        "cuda.pageable.write",
+        bytes,
+        &samples,
+        wrong,
+        None,
+        teller,
+    )?;
+
+    teller.doing_for(
+        format!("cuMemcpy of {bytes} bytes to pageable memory"),
+        10 * budget.time + allowance(bytes),
+    )?;
+    let mut found: Vec<u8> = source.iter().map(|byte| !byte).collect();
+    let samples = time(budget, || stream.read(memory, 0, &mut found))?;
+    let wrong = compare(source, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
+    report(
+        &session.about_cuda,
+        "cuda.pageable.read",
+        bytes,
+        &samples,
+        wrong,
+        None,
+        teller,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_go_round_within_the_buffer() {
+        for (buffer, bytes, count) in [
+            (69_632, 1, 17),
+            (69_632, 65_536, 1),
+            (131_072, 65_536, 2),
+            (1 << 26, 64, 64),
+        ] {
+            let mut places = Places::new(buffer, bytes);
+            let seen: std::collections::BTreeSet<usize> = (0..1000).map(|_| places.next()).collect();
+            assert_eq!(seen.len(), count, "{buffer} {bytes}");
+            assert!(seen.iter().all(|at| at + bytes <= buffer && at % 4096 == 0));
+            assert_eq!(places.last(), places.at * places.stride);
+        }
+    }
+}

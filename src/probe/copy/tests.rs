@@ -1,0 +1,128 @@
+//! The checks find what is wrong: each is given the mapping of other memory than it believes.
+
+use std::time::Duration;
+
+use gdrcopy::{BackendKind, Gdr};
+use gpu::{Allocation, Gpu};
+
+use super::request::Task;
+use super::session::{Session, map};
+use super::validate::{Check, Part, Verified};
+use super::{Depth, kernels_check, sweep};
+use crate::model::{ProbeResult, ProbeVerdict};
+use crate::probe::events::{Event, Teller};
+
+const BYTES: usize = 8192;
+
+fn task() -> Task {
+    Task {
+        subject: "GPU0 (simulated)".to_owned(),
+        ordinal: None,
+        bdf: None,
+        home: None,
+        link: None,
+        node: None,
+        sweep_only: true,
+        depth: Depth::Quick,
+        backend: None,
+        kernel: None,
+        sizes: vec![100, BYTES],
+        patience: Duration::from_secs(10),
+    }
+}
+
+fn session<'a>(task: &'a Task, teller: &mut Teller<'_>) -> Session<'a> {
+    let gdr = Gdr::open_with(BackendKind::Sim);
+    Session::new(task, Gpu::sim(), gdr, Vec::new(), teller).unwrap_or_else(|trouble| panic!("{trouble}"))
+}
+
+/// What a part of the work told as results, of a session whose mapping shows other memory where `crossed`.
+fn results(crossed: bool, work: fn(&mut Session<'_>, &mut Teller<'_>)) -> (u64, Vec<ProbeResult>) {
+    let (task, mut out) = (task(), Vec::new());
+    let mut teller = Teller::new(&mut out, task.patience);
+    let mut session = session(&task, &mut teller);
+    let address = session.memory.address().get();
+    let other = session
+        .gpu
+        .allocate(Allocation::Malloc, session.memory.len())
+        .expect("memory");
+    if crossed {
+        session.mapping = map(&session.gdr, &other).expect("a mapping");
+    }
+    work(&mut session, &mut teller);
+    drop(session);
+    let text = String::from_utf8(out).expect("text");
+    let events = text.lines().map(|line| serde_json::from_str(line).expect("an event"));
+    let results = events.filter_map(|event| match event {
+        Event::Result(result) => Some(*result),
+        _ => None,
+    });
+    (address, results.collect())
+}
+
+#[test]
+fn sweeps_and_kernels_find_wrong_bytes_and_say_where() {
+    for (work, name) in [
+        (
+            (|session, teller| sweep::run(session, teller).expect("told")) as fn(&mut Session<'_>, &mut Teller<'_>),
+            "copy.",
+        ),
+        (
+            |session, teller| kernels_check::run(session, teller).expect("told"),
+            "validate.kernel.",
+        ),
+    ] {
+        let (_, fine) = results(false, work);
+        assert!(!fine.is_empty());
+        for result in fine {
+            assert_eq!(result.verdict, ProbeVerdict::Ok, "{result:?}");
+        }
+        let (address, wrong) = results(true, work);
+        assert!(!wrong.is_empty());
+        for result in wrong {
+            assert!(result.name.starts_with(name), "{result:?}");
+            assert_eq!(
+                (result.verdict, result.median),
+                (ProbeVerdict::Wrong, None),
+                "{result:?}"
+            );
+            let reason = result.reason.expect("a reason");
+            // Within the buffer's first mebibytes, whatever the first wrong byte is.
+            let said = reason.split(':').next().and_then(|word| word.strip_prefix("0x"));
+            let said = u64::from_str_radix(said.expect("an address"), 16).expect("a number");
+            assert!((address..address + (4 << 20)).contains(&said), "{reason}");
+            assert!(reason.contains(" is 0x") && reason.contains("should be 0x"), "{reason}");
+        }
+    }
+}
+
+#[test]
+fn each_check_of_an_allocation_finds_wrong_bytes() {
+    let (task, mut out, mut told) = (task(), Vec::new(), Vec::new());
+    let session = session(&task, &mut Teller::new(&mut out, task.patience));
+    let allocate = || session.gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
+    let (memory, other) = (allocate(), allocate());
+    for crossed in [false, true] {
+        let shown = if crossed { &other } else { &memory };
+        let mut mapping = map(&session.gdr, shown).expect("a mapping");
+        let mut check = Check {
+            session: &session,
+            memory: &memory,
+            mapping: &mut mapping,
+            teller: &mut Teller::new(&mut told, task.patience),
+        };
+        for part in Part::ALL {
+            match check.run(part).unwrap_or_else(|trouble| panic!("{trouble}")) {
+                Verified::Right(bytes) => assert!(!crossed && bytes >= BYTES, "{part:?}: {bytes}"),
+                Verified::Wrong(reason) => {
+                    assert!(crossed, "{part:?}: {reason}");
+                    let start = format!("{:#x}", memory.address().get() >> 16);
+                    assert!(
+                        reason.starts_with(&start) && reason.contains("should be"),
+                        "{part:?}: {reason}"
+                    );
+                }
+            }
+        }
+    }
+}

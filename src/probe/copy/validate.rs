@@ -1,0 +1,348 @@
+//! Every sort of allocation: stores, copies, offsets and what the GPU wrote, each byte compared along another path.
+
+use gdrcopy::Mapping;
+use gpu::{Allocation, DeviceMemory, Kind, Pattern};
+
+use super::Depth;
+use super::session::{Session, Trouble, allowance, device_differs, map, pattern, reason, wrong_at};
+use crate::model::ProbeResult;
+use crate::probe::bytes::{Mismatch, compare};
+use crate::probe::events::Teller;
+use crate::probe::verdict::Subject;
+
+/// The offsets that upstream's tests use, as bytes and as words of four.
+const OFFSETS: [usize; 10] = [1, 2, 3, 4, 5, 6, 7, 11, 129, 1023];
+/// The part of a buffer on which offsets are tried.
+const AREA: usize = 16 << 10;
+/// What single stores are tried on.
+const STORED: usize = 64 << 10;
+/// Allocations larger than this are verified piece by piece.
+const PIECE: usize = 64 << 20;
+/// Allocations that share a page: their size and number.
+const NEIGHBOUR: usize = 512;
+const NEIGHBOURS: u64 = 16;
+/// What is neither zero nor a pattern.
+const UNTOUCHED: u8 = 0xa5;
+
+/// A sort of memory to verify.
+struct Sort {
+    name: &'static str,
+    allocation: Allocation,
+    sizes: Vec<usize>,
+    /// gdr promises that this sort maps.
+    required: bool,
+}
+
+fn sorts(depth: Depth) -> Vec<Sort> {
+    let others: &[usize] = match depth {
+        Depth::Quick => &[2 << 20],
+        Depth::Default | Depth::Full => &[2 << 20, 64 << 20],
+    };
+    let sort = |name, allocation, sizes: &[usize], required| Sort {
+        name,
+        allocation,
+        sizes: sizes.to_vec(),
+        required,
+    };
+    let create = |exportable| Allocation::Create { exportable, rdma: true };
+    vec![
+        sort("malloc", Allocation::Malloc, depth.verified_sizes(), true),
+        sort("create", create(false), others, true),
+        sort("create-exportable", create(true), others, true),
+        sort("pool", Allocation::Pool { exportable: false }, others, false),
+        sort("pool-exportable", Allocation::Pool { exportable: true }, others, false),
+    ]
+}
+
+/// Verifies every sort.
+pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    for sort in sorts(session.task.depth) {
+        // Simulated memory is this machine's own, and it may have little.
+        let bearable = |bytes: &&usize| **bytes <= PIECE || !session.gpu.is_sim();
+        for bytes in sort.sizes.iter().filter(bearable) {
+            match one(session, &sort, *bytes, teller) {
+                Ok(()) => {}
+                Err(Trouble::Io(error)) => return Err(error.into()),
+                Err(trouble) => {
+                    let name = format!("validate.{}.map", sort.name);
+                    // A GPU that others have filled says nothing of the mapping.
+                    let full = matches!(&trouble, Trouble::Gpu(error) if error.kind() == Kind::OutOfMemory);
+                    let required = sort.required && !full;
+                    teller.result(
+                        session
+                            .about
+                            .impossible(&name, Some(*bytes), required, reason(&trouble)),
+                    )?;
+                }
+            }
+        }
+    }
+    teller.doing("small allocations that share a page")?;
+    let name = "validate.malloc.neighbours";
+    let result = match neighbours(session) {
+        Ok(found) => found.result(&session.about, name, NEIGHBOUR),
+        Err(trouble) => session.about.impossible(name, Some(NEIGHBOUR), true, reason(&trouble)),
+    };
+    Ok(teller.result(result)?)
+}
+
+/// Small allocations share a page: what is written to one must not reach the others.
+fn neighbours(session: &Session<'_>) -> Outcome {
+    let mut all = Vec::new();
+    for number in 0..NEIGHBOURS {
+        let memory = session.gpu.allocate(Allocation::Malloc, NEIGHBOUR)?;
+        session.stream.write(&memory, 0, &pattern(number, NEIGHBOUR))?;
+        all.push(memory);
+    }
+    let odd = |number: usize| number % 2 == 1;
+    for (number, memory) in all.iter().enumerate().filter(|(number, _)| odd(*number)) {
+        map(&session.gdr, memory)?.write(0, &pattern(NEIGHBOURS + number as u64, NEIGHBOUR))?;
+    }
+    for (number, memory) in all.iter().enumerate() {
+        let seed = number as u64 + if odd(number) { NEIGHBOURS } else { 0 };
+        if let Some(mismatch) = device_differs(&session.stream, memory, 0, &pattern(seed, NEIGHBOUR))? {
+            let wrong = wrong_at(memory, 0, &mismatch);
+            return Ok(Verified::Wrong(format!(
+                "{wrong} (allocation {number} of {NEIGHBOURS}, every other one written)"
+            )));
+        }
+    }
+    Ok(Verified::Right(all.len() * NEIGHBOUR))
+}
+
+/// One allocation of one sort, its own mapping, the five checks.
+fn one(session: &Session<'_>, sort: &Sort, bytes: usize, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let step = |what: &str| format!("{what} of {bytes} bytes ({})", sort.allocation);
+    teller.doing(step("an allocation"))?;
+    let memory = session.gpu.allocate(sort.allocation, bytes)?;
+    teller.doing(step("a mapping"))?;
+    let mut mapping = map(&session.gdr, &memory)?;
+    let mut check = Check {
+        session,
+        memory: &memory,
+        mapping: &mut mapping,
+        teller,
+    };
+    let about = &session.about;
+    for part in Part::ALL {
+        let name = part.name();
+        let allowed = allowance(bytes.clamp(STORED, PIECE));
+        check.teller.doing_for(step(&format!("check {name}")), allowed)?;
+        let found = check.run(part)?;
+        let name = format!("validate.{}.{name}", sort.name);
+        check.teller.result(found.result(about, &name, bytes))?;
+    }
+    Ok(())
+}
+
+/// A check of one allocation.
+#[derive(Debug, Clone, Copy)]
+pub enum Part {
+    Stores,
+    Copies,
+    Offsets,
+    GpuWrites,
+}
+
+impl Part {
+    pub const ALL: [Self; 4] = [Self::Stores, Self::Copies, Self::Offsets, Self::GpuWrites];
+
+    /// The last word of the result's name.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stores => "stores",
+            Self::Copies => "copies",
+            Self::Offsets => "offsets",
+            Self::GpuWrites => "gpu-writes",
+        }
+    }
+}
+
+pub type Outcome = Result<Verified, Trouble>;
+
+/// How many bytes were compared, or which was wrong.
+pub enum Verified {
+    Right(usize),
+    Wrong(String),
+}
+
+impl Verified {
+    /// As a result.
+    pub fn result(self, about: &Subject, name: &str, bytes: usize) -> ProbeResult {
+        match self {
+            Self::Right(verified) => about.right(name, Some(bytes), verified),
+            Self::Wrong(reason) => about.wrong(name, Some(bytes), reason),
+        }
+    }
+}
+
+/// An allocation and its mapping.
+pub struct Check<'a, 'b> {
+    pub session: &'a Session<'a>,
+    pub memory: &'a DeviceMemory,
+    pub mapping: &'a mut Mapping,
+    pub teller: &'a mut Teller<'b>,
+}
+
+impl Check<'_, '_> {
+    /// One check.
+    pub fn run(&mut self, part: Part) -> Outcome {
+        match part {
+            Part::Stores => self.stores(),
+            Part::Copies => self.copies(),
+            Part::Offsets => self.offsets(),
+            Part::GpuWrites => self.gpu_writes(),
+        }
+    }
+
+    /// A sign of life before each piece of a large allocation.
+    fn piece(&mut self, start: usize, length: usize) -> Result<(), Trouble> {
+        if start > 0 {
+            let what = format!("{length} bytes from {start} on ({})", self.memory.kind());
+            self.teller.doing_for(what, allowance(length))?;
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, offset: usize, mismatch: &Mismatch, path: &str) -> Verified {
+        Verified::Wrong(format!("{} ({path})", wrong_at(self.memory, offset, mismatch)))
+    }
+
+    /// What is in device memory, as the copy engine reads it.
+    fn engine_sees(&self, offset: usize, expected: &[u8], path: &str) -> Outcome {
+        Ok(
+            match device_differs(&self.session.stream, self.memory, offset, expected)? {
+                Some(mismatch) => self.wrong(offset, &mismatch, path),
+                None => Verified::Right(expected.len()),
+            },
+        )
+    }
+
+    /// Single stores of each width by the CPU → the copy engine; single loads back.
+    fn stores(&mut self) -> Outcome {
+        let length = self.memory.len().min(STORED);
+        let expected = pattern(1, length);
+        let quarters = length / 4 / 8 * 8;
+        let word = |at: usize, width: usize| -> u64 {
+            expected[at..at + width]
+                .iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte))
+        };
+        let mut at = 0;
+        for (width, end) in [(1, quarters), (2, 2 * quarters), (4, 3 * quarters), (8, length / 8 * 8)] {
+            while at + width <= end {
+                match width {
+                    1 => self.mapping.store(at, word(at, 1) as u8)?,
+                    2 => self.mapping.store(at, word(at, 2) as u16)?,
+                    4 => self.mapping.store(at, word(at, 4) as u32)?,
+                    _ => self.mapping.store(at, word(at, 8))?,
+                }
+                at += width;
+            }
+        }
+        self.mapping.fence();
+        for place in (0..at).step_by(8) {
+            let loaded: u64 = self.mapping.load(place)?;
+            if let Some(mismatch) = compare(&expected[place..place + 8], &loaded.to_le_bytes()) {
+                return Ok(self.wrong(place, &mismatch, "stored and loaded by the CPU"));
+            }
+        }
+        self.engine_sees(0, &expected[..at], "stored by the CPU, read by the copy engine")
+    }
+
+    /// The CPU's copy → the copy engine, and for more than a piece the GPU's own eyes; the CPU's copy back.
+    fn copies(&mut self) -> Outcome {
+        let whole = self.memory.len();
+        let mut verified = 0;
+        let mut host = vec![0; whole.min(PIECE)];
+        for start in (0..whole).step_by(PIECE) {
+            let length = PIECE.min(whole - start);
+            self.piece(start, length)?;
+            let first = (start / 4) as u64;
+            let host = &mut host[..length];
+            Pattern::new(2).fill(host, first);
+            self.mapping.write(start, host)?;
+            // A whole number of words is for the GPU's kernel, which spares the way back.
+            if whole > PIECE && length.is_multiple_of(4) {
+                let stream = &self.session.stream;
+                let differ = stream.check_pattern(self.memory, start, length, Pattern::new(2), first)?;
+                if let Some(word) = differ.first {
+                    let at = start + word as usize * 4;
+                    let end = (at + 4).min(whole);
+                    let expected = &host[at - start..end - start];
+                    return self.engine_sees(at, expected, "written by the CPU, read by a kernel of the GPU");
+                }
+            } else if let wrong @ Verified::Wrong(_) =
+                self.engine_sees(start, host, "written by the CPU, read by the copy engine")?
+            {
+                return Ok(wrong);
+            }
+            let mut back: Vec<u8> = host.iter().map(|byte| !byte).collect();
+            self.mapping.read(start, &mut back)?;
+            if let Some(mismatch) = compare(host, &back) {
+                return Ok(self.wrong(start, &mismatch, "written and read back by the CPU"));
+            }
+            verified += 2 * length;
+        }
+        Ok(Verified::Right(verified))
+    }
+
+    /// Copies that begin anywhere: on the device's side, on the host's, on both. Nothing beside them may change.
+    fn offsets(&mut self) -> Outcome {
+        let area = self.memory.len().min(AREA);
+        let source = pattern(3, area);
+        let mut verified = 0;
+        for offset in OFFSETS
+            .into_iter()
+            .flat_map(|offset| [offset, 4 * offset])
+            .filter(|offset| *offset < area)
+        {
+            for (device, host) in [(offset, 0), (0, offset), (offset, offset)] {
+                let length = area - offset;
+                self.session.stream.fill(self.memory, 0, area, UNTOUCHED)?;
+                self.session.stream.synchronize()?;
+                self.mapping.write(device, &source[host..host + length])?;
+                let mut image = vec![UNTOUCHED; area];
+                image[device..device + length].copy_from_slice(&source[host..host + length]);
+                if let wrong @ Verified::Wrong(_) = self.engine_sees(0, &image, "written by the CPU at an offset")? {
+                    return Ok(wrong);
+                }
+                let mut found = vec![UNTOUCHED; area];
+                self.mapping.read(device, &mut found[host..host + length])?;
+                let mut expected = vec![UNTOUCHED; area];
+                expected[host..host + length].copy_from_slice(&image[device..device + length]);
+                if let Some(mismatch) = compare(&expected, &found) {
+                    // Where the host's byte came from.
+                    let from = device.wrapping_sub(host);
+                    return Ok(self.wrong(from, &mismatch, "read by the CPU at an offset"));
+                }
+                verified += 2 * area;
+            }
+        }
+        Ok(Verified::Right(verified))
+    }
+
+    /// A kernel of the GPU writes → the CPU's copy.
+    fn gpu_writes(&mut self) -> Outcome {
+        let whole = self.memory.len() / 4 * 4;
+        let seed = Pattern::new(4);
+        self.session.stream.fill_pattern(self.memory, 0, whole, seed, 0)?;
+        self.session.stream.synchronize()?;
+        let mut expected = vec![0; whole.min(PIECE)];
+        let mut found = vec![0; whole.min(PIECE)];
+        for start in (0..whole).step_by(PIECE) {
+            let length = PIECE.min(whole - start);
+            self.piece(start, length)?;
+            seed.fill(&mut expected[..length], (start / 4) as u64);
+            for (found, expected) in found.iter_mut().zip(&expected[..length]) {
+                *found = !expected;
+            }
+            self.mapping.read(start, &mut found[..length])?;
+            if let Some(mismatch) = compare(&expected[..length], &found[..length]) {
+                return Ok(self.wrong(start, &mismatch, "written by a kernel of the GPU, read by the CPU"));
+            }
+        }
+        Ok(Verified::Right(whole))
+    }
+}

@@ -1,0 +1,140 @@
+//! What the child that touches the hardware tells its parent, one line of JSON each.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Bdf, ProbeResult, ProbedGpu};
+
+/// One thing the child says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// What it begins now, and how long that may take.
+    Doing(Step),
+    /// The GPUs there are.
+    Listed(Vec<Listed>),
+    /// The GPU it works on.
+    Gpu(Box<ProbedGpu>),
+    /// A result.
+    Result(Box<ProbeResult>),
+    /// Something a reader should know.
+    Note(String),
+    /// It is done. A child that ends without this has crashed.
+    End,
+}
+
+/// A step of the child's work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// In words that go after "waited for".
+    pub what: String,
+    /// How long it may take before the hardware or its driver is taken to hang.
+    pub patience: Duration,
+    /// How many steps there were before.
+    pub done: u64,
+    /// How many steps there are.
+    pub of: u64,
+}
+
+/// A GPU that could be probed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// CUDA's number for it in the child.
+    pub ordinal: u32,
+    /// Product name.
+    pub name: String,
+    /// `GPU-…`.
+    pub uuid: String,
+    /// PCI address; none for a simulated one.
+    pub bdf: Option<Bdf>,
+}
+
+/// The child's side.
+pub struct Teller<'a> {
+    out: &'a mut dyn Write,
+    patience: Duration,
+    done: u64,
+    of: u64,
+}
+
+impl<'a> Teller<'a> {
+    /// A teller whose steps may take so long each.
+    pub fn new(out: &'a mut dyn Write, patience: Duration) -> Self {
+        Self {
+            out,
+            patience,
+            done: 0,
+            of: 0,
+        }
+    }
+
+    /// Says how many steps there will be from here on.
+    pub fn expect_more(&mut self, steps: u64) {
+        self.of = self.done + steps;
+    }
+
+    /// Begins a step that should take no time to speak of.
+    pub fn doing(&mut self, what: impl Into<String>) -> io::Result<()> {
+        self.doing_for(what, Duration::ZERO)
+    }
+
+    /// Begins a step that is meant to take this long; hanging is what takes the patience besides.
+    pub fn doing_for(&mut self, what: impl Into<String>, time: Duration) -> io::Result<()> {
+        let step = Step {
+            what: what.into(),
+            patience: self.patience + time,
+            done: self.done,
+            of: self.of.max(self.done + 1),
+        };
+        self.done += 1;
+        self.tell(&Event::Doing(step))
+    }
+
+    /// Hands over a result.
+    pub fn result(&mut self, result: ProbeResult) -> io::Result<()> {
+        self.tell(&Event::Result(Box::new(result)))
+    }
+
+    /// Hands over anything.
+    pub fn tell(&mut self, event: &Event) -> io::Result<()> {
+        serde_json::to_writer(&mut *self.out, event)?;
+        self.out.write_all(b"\n")?;
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_event_is_a_line_and_steps_are_counted() {
+        let mut out = Vec::new();
+        let mut teller = Teller::new(&mut out, Duration::from_secs(10));
+        teller.expect_more(2);
+        teller.doing("the first").expect("written");
+        teller
+            .doing_for("the second\nof two", Duration::from_secs(5))
+            .expect("written");
+        teller.tell(&Event::End).expect("written");
+        let text = String::from_utf8(out).expect("text");
+        let events: Vec<Event> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("an event"))
+            .collect();
+        let step = |what: &str, patience, done| {
+            Event::Doing(Step {
+                what: what.to_owned(),
+                patience: Duration::from_secs(patience),
+                done,
+                of: 2,
+            })
+        };
+        assert_eq!(
+            events,
+            [step("the first", 10, 0), step("the second\nof two", 15, 1), Event::End]
+        );
+    }
+}

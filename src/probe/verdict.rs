@@ -1,0 +1,233 @@
+//! From figures to verdicts, and from verdicts to an exit code. It measures nothing.
+
+use super::statistics::Figures;
+use crate::model::{GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult, ProbeVerdict};
+
+/// What the link carries, and how much less is too little.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Promise {
+    /// In the unit of the figures. No true figure is larger.
+    pub value: f64,
+    /// Slow is what stays below this share of it; none where something else than the link is the limit.
+    pub share: Option<f64>,
+}
+
+/// What is being verified or measured, before anything is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subject {
+    /// The GPU, the pair or the port.
+    pub subject: String,
+    /// What does it.
+    pub backend: String,
+    /// The NUMA node that the process is bound to.
+    pub numa: Option<u32>,
+}
+
+impl Subject {
+    /// A result with this name and nothing in it yet.
+    fn bare(&self, name: &str, bytes: Option<usize>) -> ProbeResult {
+        ProbeResult {
+            name: name.to_owned(),
+            subject: self.subject.clone(),
+            backend: self.backend.clone(),
+            bytes: bytes.map(|bytes| bytes as u64),
+            verified: 0,
+            unit: String::new(),
+            median: None,
+            p5: None,
+            p95: None,
+            max: None,
+            samples: 0,
+            expected: None,
+            verdict: ProbeVerdict::Ok,
+            reason: None,
+            required: false,
+            numa: self.numa,
+        }
+    }
+
+    /// So many bytes were compared, and all were right.
+    pub fn right(&self, name: &str, bytes: Option<usize>, verified: usize) -> ProbeResult {
+        ProbeResult {
+            verified: verified as u64,
+            ..self.bare(name, bytes)
+        }
+    }
+
+    /// A byte was wrong.
+    pub fn wrong(&self, name: &str, bytes: Option<usize>, reason: String) -> ProbeResult {
+        ProbeResult {
+            verdict: ProbeVerdict::Wrong,
+            reason: Some(reason),
+            ..self.bare(name, bytes)
+        }
+    }
+
+    /// It could not be done; where it is required, the probe has failed.
+    pub fn impossible(&self, name: &str, bytes: Option<usize>, required: bool, reason: String) -> ProbeResult {
+        ProbeResult {
+            verdict: ProbeVerdict::Impossible,
+            reason: Some(reason),
+            required,
+            ..self.bare(name, bytes)
+        }
+    }
+
+    /// How long it takes: samples in seconds.
+    pub fn latency(&self, name: &str, bytes: Option<usize>, verified: usize, seconds: &[f64]) -> ProbeResult {
+        let samples: Vec<f64> = seconds.iter().map(|seconds| seconds * 1e6).collect();
+        let bare = ProbeResult {
+            verified: verified as u64,
+            ..self.bare(name, bytes)
+        };
+        with_figures(bare, MICROSECONDS, &samples)
+    }
+
+    /// How much goes through in a second: samples in seconds for so many bytes.
+    pub fn bandwidth(
+        &self,
+        name: &str,
+        bytes: usize,
+        verified: usize,
+        seconds: &[f64],
+        promise: Option<Promise>,
+    ) -> ProbeResult {
+        let measurable = seconds.iter().filter(|seconds| **seconds > 0.0);
+        let samples: Vec<f64> = measurable.map(|seconds| bytes as f64 / seconds / 1e9).collect();
+        let bare = ProbeResult {
+            verified: verified as u64,
+            ..self.bare(name, Some(bytes))
+        };
+        weighed(with_figures(bare, GIGABYTES_PER_SECOND, &samples), promise)
+    }
+
+    /// A figure that was worked out from others.
+    pub fn figure(&self, name: &str, unit: &str, value: Option<f64>) -> ProbeResult {
+        ProbeResult {
+            unit: unit.to_owned(),
+            median: value,
+            ..self.bare(name, None)
+        }
+    }
+}
+
+fn with_figures(bare: ProbeResult, unit: &str, samples: &[f64]) -> ProbeResult {
+    let figures = Figures::of(samples);
+    ProbeResult {
+        unit: unit.to_owned(),
+        median: figures.map(|figures| figures.median),
+        p5: figures.map(|figures| figures.p5),
+        p95: figures.map(|figures| figures.p95),
+        max: figures.map(|figures| figures.max),
+        samples: samples.len() as u64,
+        ..bare
+    }
+}
+
+fn weighed(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResult {
+    let (Some(promise), Some(median)) = (promise, result.median) else {
+        return result;
+    };
+    let Promise { value, share } = promise;
+    result.expected = share.map(|_| value);
+    if median > value {
+        result.verdict = ProbeVerdict::Impossible;
+        result.reason = Some(format!(
+            "more than the {value:.1} {} that its link is said to carry: the port above is not the real one (virtual \
+             machines), or the bytes did not all go over it",
+            result.unit
+        ));
+    } else if let Some(share) = share.filter(|share| median < value * share) {
+        result.verdict = ProbeVerdict::Slow;
+        result.reason = Some(format!(
+            "less than {:.0} % of the {value:.1} {} that the link carries",
+            share * 100.0,
+            result.unit
+        ));
+    }
+    result
+}
+
+/// The exit code of a probe: 1 a byte was wrong or something required was impossible, 3 nothing failed but not all that
+/// was asked for could be done. Slow is no failure.
+pub fn exit_code(report: &ProbeReport) -> u8 {
+    let failed = report.results.iter().any(|result| match result.verdict {
+        ProbeVerdict::Wrong => true,
+        ProbeVerdict::Impossible => result.required,
+        ProbeVerdict::Ok | ProbeVerdict::Slow => false,
+    });
+    match (failed, report.complete) {
+        (true, _) => 1,
+        (false, false) => 3,
+        (false, true) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Host, PROBE_SCHEMA};
+
+    fn subject() -> Subject {
+        Subject {
+            subject: "GPU0".to_owned(),
+            backend: "rm".to_owned(),
+            numa: Some(1),
+        }
+    }
+
+    #[test]
+    fn a_megabyte_in_thirty_microseconds_is_thirty_five_gigabytes_a_second() {
+        let seconds = [30e-6; 8];
+        let promise = |share| {
+            Some(Promise {
+                value: 63.0,
+                share: Some(share),
+            })
+        };
+        let fast = subject().bandwidth("copy.write.bandwidth", 1 << 20, 7, &seconds, promise(0.2));
+        let median = fast.median.expect("a median");
+        assert!((median - 34.9525).abs() < 0.001, "{median}");
+        assert_eq!((fast.verdict, fast.expected), (ProbeVerdict::Ok, Some(63.0)));
+        assert_eq!((fast.unit.as_str(), fast.samples, fast.verified), ("GB/s", 8, 7));
+        let slow = subject().bandwidth("copy.write.bandwidth", 1 << 20, 7, &seconds, promise(0.6));
+        assert_eq!(slow.verdict, ProbeVerdict::Slow);
+        assert_eq!(
+            slow.reason.as_deref(),
+            Some("less than 60 % of the 63.0 GB/s that the link carries")
+        );
+        let limit = |value| Some(Promise { value, share: None });
+        let bounded = subject().bandwidth("copy.read.bandwidth", 1 << 20, 7, &seconds, limit(63.0));
+        assert_eq!((bounded.verdict, bounded.expected), (ProbeVerdict::Ok, None));
+        let untrue = subject().bandwidth("copy.read.bandwidth", 1 << 20, 7, &seconds, limit(0.25));
+        assert_eq!((untrue.verdict, untrue.required), (ProbeVerdict::Impossible, false));
+        assert!(
+            untrue
+                .reason
+                .is_some_and(|reason| reason.starts_with("more than the 0.2 GB/s"))
+        );
+        let latency = subject().latency("copy.write.latency", Some(1 << 20), 0, &seconds);
+        assert_eq!((latency.unit.as_str(), latency.median), ("us", Some(30.0)));
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_worst() {
+        let report = |complete, results| ProbeReport {
+            schema: PROBE_SCHEMA.to_owned(),
+            probe: "copy".to_owned(),
+            host: Host::default(),
+            simulated: false,
+            complete,
+            gpus: Vec::new(),
+            results,
+            notes: Vec::new(),
+        };
+        let fine = || subject().right("validate.malloc.stores", Some(4), 4);
+        let wrong = || subject().wrong("validate.malloc.stores", Some(4), "no".to_owned());
+        let impossible = |required| subject().impossible("validate.pool", None, required, "no".to_owned());
+        assert_eq!(exit_code(&report(true, vec![fine(), impossible(false)])), 0);
+        assert_eq!(exit_code(&report(false, vec![fine()])), 3);
+        assert_eq!(exit_code(&report(false, vec![wrong()])), 1);
+        assert_eq!(exit_code(&report(true, vec![fine(), impossible(true)])), 1);
+    }
+}

@@ -1,0 +1,268 @@
+//! The child that touches the hardware, and the deadline of each of its steps: a driver that hangs ends with a message.
+//!
+//! The child is this binary again. It is killed where a step outlasts its patience or a person presses Ctrl-C; what it
+//! told until then is kept. It may be stuck in the kernel: then nobody waits for it.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::events::{Event, Step};
+
+/// A line longer than this is none of ours.
+const LONGEST: usize = 4 << 20;
+
+/// How a child ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ended {
+    /// It did all it had to do.
+    Done,
+    /// Somebody asked to stop.
+    Interrupted,
+    /// A step outlasted its patience.
+    Hung(Step),
+    /// It ended in the middle of a step.
+    Crashed(Step, ExitStatus),
+    /// It said something that is no event.
+    Garbled(String),
+}
+
+/// Ctrl-C, and the signals that mean the same.
+pub struct Interrupts(UnixStream);
+
+impl Interrupts {
+    /// From now on they no longer end this process, but each watch under way.
+    pub fn catch() -> io::Result<Self> {
+        let (reading, writing) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::low_level::pipe::register(signal, writing.try_clone()?)?;
+        }
+        Ok(Self(reading))
+    }
+}
+
+/// Runs a child and hands on what it tells. The first step may take as long as `patience`.
+pub fn watch(
+    command: &mut Command,
+    interrupts: &Interrupts,
+    patience: Duration,
+    told: &mut dyn FnMut(Event),
+) -> io::Result<Ended> {
+    let mut child = Killed(
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // Ctrl-C is for the parent, which ends the child and prints what there is.
+            .process_group(0)
+            .spawn()?,
+    );
+    let Some(mut pipe) = child.0.stdout.take() else {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    };
+    let mut lines = Lines::default();
+    let mut step = Step {
+        what: "this program to start a second time".to_owned(),
+        patience,
+        done: 0,
+        of: 1,
+    };
+    let mut since = Instant::now();
+    loop {
+        match wait(
+            &pipe,
+            interrupts,
+            (since + step.patience).saturating_duration_since(Instant::now()),
+        )? {
+            Heard::Interrupt => return Ok(Ended::Interrupted),
+            Heard::Nothing if since.elapsed() >= step.patience => return Ok(Ended::Hung(step)),
+            Heard::Nothing => continue,
+            Heard::Child => {}
+        }
+        if !lines.read(&mut pipe)? {
+            return Ok(match child.status(patience)? {
+                Some(status) => Ended::Crashed(step, status),
+                None => Ended::Hung(step),
+            });
+        }
+        while let Some(line) = lines.next() {
+            match serde_json::from_slice(&line) {
+                Ok(Event::End) => return Ok(Ended::Done),
+                Ok(event) => {
+                    if let Event::Doing(next) = &event {
+                        step = next.clone();
+                    }
+                    since = Instant::now();
+                    told(event);
+                }
+                Err(error) => return Ok(Ended::Garbled(error.to_string())),
+            }
+        }
+        if lines.0.len() > LONGEST {
+            return Ok(Ended::Garbled("a line without an end".to_owned()));
+        }
+    }
+}
+
+enum Heard {
+    Child,
+    Interrupt,
+    Nothing,
+}
+
+fn wait(pipe: &ChildStdout, interrupts: &Interrupts, left: Duration) -> io::Result<Heard> {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    };
+    let mut waiting = [
+        PollFd::from_borrowed_fd(interrupts.0.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN),
+    ];
+    match poll(&mut waiting, Some(&timeout)) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => Ok(Heard::Nothing),
+        Ok(_) if !waiting[0].revents().is_empty() => Ok(Heard::Interrupt),
+        Ok(_) => Ok(Heard::Child),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// What came through the pipe and is no whole line yet.
+#[derive(Default)]
+struct Lines(Vec<u8>);
+
+impl Lines {
+    /// Reads what there is; false at the end.
+    fn read(&mut self, pipe: &mut ChildStdout) -> io::Result<bool> {
+        let mut buffer = [0; 16384];
+        match rustix::io::read(pipe, &mut buffer) {
+            Ok(0) => Ok(false),
+            Ok(count) => {
+                self.0.extend_from_slice(&buffer[..count]);
+                Ok(true)
+            }
+            Err(rustix::io::Errno::INTR) => Ok(true),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let end = self.0.iter().position(|byte| *byte == b'\n')?;
+        let rest = self.0.split_off(end + 1);
+        Some(std::mem::replace(&mut self.0, rest))
+    }
+}
+
+/// A child that does not outlive the watch.
+struct Killed(Child);
+
+impl Killed {
+    /// Its exit status, once it has one; none where it does not end.
+    fn status(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
+        let begun = Instant::now();
+        loop {
+            match self.0.try_wait()? {
+                Some(status) => return Ok(Some(status)),
+                None if begun.elapsed() >= patience => return Ok(None),
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+}
+
+impl Drop for Killed {
+    /// A process that holds a GPU takes the kernel a moment to end, and one that hangs in the driver never ends.
+    fn drop(&mut self) {
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            // The only error is that it has ended meanwhile.
+            let _ = self.0.kill();
+            let _ = self.status(Duration::from_millis(500));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str, patience: Duration) -> (Ended, Vec<Event>) {
+        let interrupts = Interrupts(UnixStream::pair().expect("a pair").0);
+        run_with(script, patience, &interrupts)
+    }
+
+    fn run_with(script: &str, patience: Duration, interrupts: &Interrupts) -> (Ended, Vec<Event>) {
+        let mut events = Vec::new();
+        let mut command = Command::new("/bin/sh");
+        let ended = watch(command.args(["-c", script]), interrupts, patience, &mut |event| {
+            events.push(event);
+        });
+        (ended.expect("a watch"), events)
+    }
+
+    const GENEROUS: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_child_that_says_it_is_done_is_done() {
+        // The writing end must live: its end would be an interrupt.
+        let (reading, _writing) = UnixStream::pair().expect("a pair");
+        let script =
+            r#"echo '{"note":"one"}'; printf '{"no'; sleep 0.05; echo 'te":"two"}'; echo '"end"'; exec sleep 60"#;
+        let begun = Instant::now();
+        let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
+        assert_eq!(ended, Ended::Done);
+        assert_eq!(events, [Event::Note("one".to_owned()), Event::Note("two".to_owned())]);
+        assert!(begun.elapsed() < GENEROUS / 2, "it was waited for");
+    }
+
+    #[test]
+    fn a_step_that_outlasts_its_patience_is_named() {
+        let (reading, _writing) = UnixStream::pair().expect("a pair");
+        let script = r#"echo '{"doing":{"what":"the moon","patience":{"secs":0,"nanos":50000000},"done":3,"of":4}}'
+            exec sleep 60"#;
+        let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
+        let Ended::Hung(step) = ended else {
+            panic!("{ended:?}");
+        };
+        assert_eq!((step.what.as_str(), events.len()), ("the moon", 1));
+    }
+
+    #[test]
+    fn a_crash_and_nonsense_are_told_apart() {
+        let (reading, _writing) = UnixStream::pair().expect("a pair");
+        let interrupts = Interrupts(reading);
+        let (ended, _) = run_with("echo '{\"note\":\"one\"}'; kill -SEGV $$", GENEROUS, &interrupts);
+        let Ended::Crashed(_, status) = ended else {
+            panic!("{ended:?}");
+        };
+        assert!(
+            status.to_string().contains("SEGV") || status.to_string().contains("11"),
+            "{status}"
+        );
+        let (ended, _) = run_with("echo nonsense", GENEROUS, &interrupts);
+        assert!(matches!(ended, Ended::Garbled(_)), "{ended:?}");
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_child_and_keeps_what_it_told() {
+        let (reading, mut writing) = UnixStream::pair().expect("a pair");
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            std::io::Write::write_all(&mut writing, b"x").expect("a signal");
+            std::thread::sleep(GENEROUS);
+        });
+        let (ended, events) = run_with(
+            "echo '{\"note\":\"one\"}'; exec sleep 60",
+            GENEROUS,
+            &Interrupts(reading),
+        );
+        assert_eq!(ended, Ended::Interrupted);
+        assert_eq!(events.len(), 1);
+        let (ended, _) = run("exec sleep 60", GENEROUS);
+        assert_eq!(ended, Ended::Interrupted, "a closed pipe is one too");
+    }
+}

@@ -1,0 +1,124 @@
+//! Bandwidth over size in the terminal: log-log, a mark for each way, so that it is readable without colour too.
+
+use super::chart::{Axes, Panel, Way, panels, rate};
+use super::{SIMULATED, headline, size};
+use crate::model::ProbeReport;
+use crate::render::Style;
+use crate::render::text::{Tone, printable};
+
+/// Rows of a panel.
+const HEIGHT: usize = 16;
+/// Columns before the axis: `100 GB/s `.
+const LEFT: usize = 10;
+/// No panel is wider: the eye loses the line.
+const WIDEST: usize = 90;
+
+/// The curves of a report.
+pub fn curve(report: &ProbeReport, style: Style) -> String {
+    let mut page = format!("{}\n", style.paint(Tone::Strong, &headline(report)));
+    if report.simulated {
+        page.push_str(&format!("{}\n", style.paint(Tone::Fair, SIMULATED)));
+    }
+    let panels = panels(report);
+    let axes = Axes::of(&panels);
+    for panel in &panels {
+        page.push('\n');
+        page.push_str(&draw(panel, &axes, style));
+    }
+    if panels.is_empty() {
+        page.push_str("\nNothing was measured.\n");
+    }
+    for note in &report.notes {
+        page.push_str(&format!("\n{}\n", printable(note)));
+    }
+    page
+}
+
+fn mark(way: Way) -> (char, Tone) {
+    match way {
+        Way::Mapped => ('●', Tone::Good),
+        Way::Far => ('◌', Tone::Special),
+        Way::Pinned => ('+', Tone::Fair),
+        Way::Pageable => ('·', Tone::Dim),
+    }
+}
+
+fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
+    let width = style.width.clamp(LEFT + 20, WIDEST) - LEFT - 1;
+    let mut grid: Vec<Vec<Option<(char, Tone)>>> = vec![vec![None; width]; HEIGHT];
+    let mut put = |x: f64, y: f64, what: (char, Tone)| {
+        let (column, row) = ((x * (width - 1) as f64).round(), (y * (HEIGHT - 1) as f64).round());
+        if let Some(cell) = grid.get_mut(row as usize).and_then(|row| row.get_mut(column as usize)) {
+            *cell = Some(what);
+        }
+    };
+    if let Some(link) = panel.link {
+        let y = axes.place((1.0, link)).1;
+        (0..width).for_each(|column| put(column as f64 / (width - 1) as f64, y, ('-', Tone::Dim)));
+    }
+    for line in &panel.lines {
+        let places: Vec<(f64, f64)> = line.points.iter().map(|point| axes.place(*point)).collect();
+        for pair in places.windows(2) {
+            let [(x0, y0), (x1, y1)] = [pair[0], pair[1]];
+            let steps = ((x1 - x0) * width as f64).ceil().max(1.0) as usize;
+            for step in 0..=steps {
+                let share = step as f64 / steps as f64;
+                put(x0 + (x1 - x0) * share, y0 + (y1 - y0) * share, mark(line.way));
+            }
+        }
+        if let [(x, y)] = places[..] {
+            put(x, y, mark(line.way));
+        }
+    }
+    let mut text = format!("{}\n", style.paint(Tone::Strong, &printable(&panel.title)));
+    for (at, row) in grid.iter().enumerate() {
+        let cells: String = row.iter().map(|cell| cell.map_or(' ', |(mark, _)| mark)).collect();
+        let painted = match style.color {
+            true => row.iter().map(|cell| paint(*cell, style)).collect(),
+            false => cells.trim_end().to_owned(),
+        };
+        let line = format!("{:>LEFT$}│{painted}", tick(axes, at));
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push_str(&format!("{:>LEFT$}└{}\n", "", "─".repeat(width)));
+    let (low, high) = (size(1 << axes.x.0.max(0)), size(1 << axes.x.1.clamp(0, 63)));
+    let gap = width.saturating_sub(low.len() + high.len());
+    text.push_str(&format!("{:>LEFT$} {low}{}{high}\n", "", " ".repeat(gap)));
+    text.push_str(&legend(panel, style));
+    text
+}
+
+/// Decades get a label at the row they fall on.
+fn tick(axes: &Axes, row: usize) -> String {
+    let at = |exponent: i32| {
+        let y = axes.place((1.0, 10_f64.powi(exponent))).1;
+        (y * (HEIGHT - 1) as f64).round() as usize
+    };
+    let found = (axes.y.0..=axes.y.1).rev().find(|exponent| at(*exponent) == row);
+    found.map_or_else(String::new, |exponent| format!("{} ", rate(exponent)))
+}
+
+fn paint(cell: Option<(char, Tone)>, style: Style) -> String {
+    cell.map_or_else(|| " ".to_owned(), |(mark, tone)| style.paint(tone, &mark.to_string()))
+}
+
+fn legend(panel: &Panel, style: Style) -> String {
+    let mut text = String::new();
+    let mut add = |mark: char, tone: Tone, words: &str| {
+        let mark = style.paint(tone, &mark.to_string());
+        text.push_str(&format!("{:>LEFT$} {mark} {words}\n", ""));
+    };
+    for line in panel.lines.iter().rev() {
+        let (mark, tone) = mark(line.way);
+        add(mark, tone, &line.label);
+    }
+    if let Some(link) = panel.link {
+        add('-', Tone::Dim, &format!("PCI Express link, {link:.1} GB/s"));
+    }
+    if let Some(bytes) = panel.crossover {
+        let words = format!("cuMemcpy with pinned memory is faster from {} on", size(bytes as u64));
+        add(' ', Tone::Dim, &words);
+    }
+    text
+}

@@ -1,0 +1,90 @@
+//! A probe's report: a table and a curve for people, a picture; the JSON is the report's own shape.
+
+mod chart;
+mod curve;
+mod picture;
+#[cfg(test)]
+mod sample;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use curve::curve;
+pub use picture::svg;
+pub use table::table;
+
+use super::text::printable;
+use crate::model::ProbeReport;
+
+/// Said first by every output of a simulated run.
+const SIMULATED: &str = "SIMULATED: no GPU took part; every figure is of this machine's own memory.";
+
+/// The machine, in a line.
+fn headline(report: &ProbeReport) -> String {
+    let host = &report.host;
+    let parts: Vec<String> = [&host.name, &host.os, &host.kernel]
+        .into_iter()
+        .flatten()
+        .map(|part| printable(part))
+        .collect();
+    format!("gdr probe {}: {}", printable(&report.probe), parts.join(", "))
+}
+
+/// A size as people write it: 1 KiB is 1024 bytes.
+fn size(bytes: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let exact = units
+        .into_iter()
+        .find(|(_, shift)| bytes >= 1 << shift && bytes.trailing_zeros() >= *shift);
+    match exact {
+        Some((unit, shift)) => format!("{} {unit}", bytes >> shift),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// An amount, rounded down to a tenth of its unit.
+fn amount(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match units.into_iter().find(|(_, shift)| bytes >> shift > 0) {
+        Some((unit, shift)) => {
+            let tenths = (u128::from(bytes) * 10) >> shift;
+            format!("{}.{} {unit}", tenths / 10, tenths % 10)
+        }
+        None => format!("{bytes} B"),
+    }
+}
+
+/// A figure with three digits that count.
+fn figure(value: f64) -> String {
+    match value {
+        value if value < 1.0 => format!("{value:.3}"),
+        value if value < 10.0 => format!("{value:.2}"),
+        value if value < 100.0 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod words {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        for (bytes, text) in [
+            (1, "1 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (65536, "64 KiB"),
+            (1 << 20, "1 MiB"),
+            ((1 << 20) + 1, "1048577 B"),
+            (6 << 30, "6 GiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+        assert_eq!(amount(1536), "1.5 KiB");
+        assert_eq!(amount(u64::MAX), "16777215.9 TiB");
+        for (value, text) in [(0.1553, "0.155"), (1.04, "1.04"), (60.25, "60.2"), (1306.4, "1306")] {
+            assert_eq!(figure(value), text);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Bandwidth over size as a picture: which lines, in which words. How a chart is drawn is the business of `svg`.
+
+use super::chart::{Axes, Way, panels, rate};
+use super::{SIMULATED, headline, size};
+use crate::model::ProbeReport;
+use crate::render::svg::{Chart, ChartLine, Stroke, chart};
+
+/// The picture of a report as an SVG document.
+pub fn svg(report: &ProbeReport) -> String {
+    let panels = panels(report);
+    let axes = Axes::of(&panels);
+    let charts: Vec<Chart> = panels
+        .iter()
+        .map(|panel| {
+            let lines = panel.lines.iter().map(|line| ChartLine {
+                label: line.label.clone(),
+                stroke: match line.way {
+                    Way::Mapped => Stroke::First,
+                    Way::Far => Stroke::Second,
+                    Way::Pinned => Stroke::Third,
+                    Way::Pageable => Stroke::Fourth,
+                },
+                points: line.points.iter().map(|point| axes.place(*point)).collect(),
+            });
+            let link = panel.link.map(|link| ChartLine {
+                label: format!("PCI Express link, {link:.1} GB/s"),
+                stroke: Stroke::Limit,
+                points: [0.0, 1.0].map(|x| (x, axes.place((1.0, link)).1)).to_vec(),
+            });
+            let words = |bytes: f64| format!("cuMemcpy wins from {}", size(bytes as u64));
+            Chart {
+                title: panel.title.clone(),
+                lines: link.into_iter().chain(lines).collect(),
+                mark: panel.crossover.map(|bytes| (axes.place((bytes, 1.0)).0, words(bytes))),
+            }
+        })
+        .collect();
+    let x_ticks = (axes.x.0..=axes.x.1)
+        .filter(|exponent| (exponent - axes.x.0) % 4 == 0)
+        .map(|exponent| {
+            (
+                axes.place((2_f64.powi(exponent), 1.0)).0,
+                size(1 << exponent.clamp(0, 62)),
+            )
+        });
+    let y_ticks = (axes.y.0..=axes.y.1).map(|exponent| (axes.place((1.0, 10_f64.powi(exponent))).1, rate(exponent)));
+    let mut remarks: Vec<String> = report.simulated.then(|| SIMULATED.to_owned()).into_iter().collect();
+    remarks.extend(report.notes.iter().cloned());
+    chart(
+        &headline(report),
+        &remarks,
+        &charts,
+        &x_ticks.collect::<Vec<_>>(),
+        &y_ticks.collect::<Vec<_>>(),
+    )
+}

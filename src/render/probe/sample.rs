@@ -1,0 +1,99 @@
+//! A report written by hand, for the tests of every format.
+
+use crate::model::{
+    BackendChoice, BackendOutcome, Host, PROBE_SCHEMA, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu,
+};
+
+pub const SUBJECT: &str = "GPU0 (0000:3b:00.0)";
+
+/// A result without figures.
+pub fn bare(name: &str, bytes: Option<u64>) -> ProbeResult {
+    ProbeResult {
+        name: name.to_owned(),
+        subject: SUBJECT.to_owned(),
+        backend: "rm".to_owned(),
+        bytes,
+        verified: 0,
+        unit: String::new(),
+        median: None,
+        p5: None,
+        p95: None,
+        max: None,
+        samples: 0,
+        expected: None,
+        verdict: ProbeVerdict::Ok,
+        reason: None,
+        required: false,
+        numa: Some(0),
+    }
+}
+
+fn latency(name: &str, bytes: u64, median: f64) -> ProbeResult {
+    ProbeResult {
+        unit: "us".to_owned(),
+        median: Some(median),
+        p5: Some(median * 0.9),
+        p95: Some(median * 1.5),
+        max: Some(median * 4.0),
+        samples: 100,
+        verified: bytes,
+        ..bare(name, Some(bytes))
+    }
+}
+
+/// A machine as in the table of copy-performance: one H200.
+pub fn report() -> ProbeReport {
+    let mut results = vec![ProbeResult {
+        verified: 64 << 20,
+        ..bare("validate.malloc.copy-to", Some(64 << 20))
+    }];
+    let sweep = [
+        (4, 0.156, 1.04, 6.0, 7.4),
+        (65536, 2.85, 6.4, 20.6, 15.3),
+        (16 << 20, 504.0, 1069.0, 310.0, 305.0),
+    ];
+    for (bytes, write, read, cuda_write, cuda_read) in sweep {
+        results.push(latency("copy.write.latency", bytes, write));
+        results.push(latency("copy.read.latency", bytes, read));
+        results.push(latency("cuda.pinned.write.latency", bytes, cuda_write));
+        results.push(latency("cuda.pinned.read.latency", bytes, cuda_read));
+    }
+    results.push(ProbeResult {
+        unit: "bytes".to_owned(),
+        median: Some(f64::from(16 << 20)),
+        ..bare("crossover.write", None)
+    });
+    results.push(latency("api.pin", 65536, 141.2));
+    results.push(latency("ping-pong", 4, 1.93));
+    ProbeReport {
+        schema: PROBE_SCHEMA.to_owned(),
+        probe: "copy".to_owned(),
+        host: Host {
+            source: "live".to_owned(),
+            name: Some("node1".to_owned()),
+            os: Some("Linux".to_owned()),
+            kernel: Some("6.8".to_owned()),
+            ..Host::default()
+        },
+        simulated: false,
+        complete: true,
+        gpus: vec![ProbedGpu {
+            subject: SUBJECT.to_owned(),
+            bdf: "0000:3b:00.0".parse().ok(),
+            name: "NVIDIA H200".to_owned(),
+            backend: Some("rm".to_owned()),
+            mapping: Some("write_combined".to_owned()),
+            write_kernel: Some("avx512".to_owned()),
+            read_kernel: Some("avx512".to_owned()),
+            numa: Some(0),
+            link: Some(63_015_384_615),
+            backends: vec![BackendChoice {
+                backend: "gdrdrv".to_owned(),
+                outcome: BackendOutcome::Refused,
+                why: "/dev/gdrdrv is not there".to_owned(),
+            }],
+        }],
+        results,
+        notes: Vec::new(),
+    }
+}

@@ -1,0 +1,312 @@
+//! The report for people: what is wrong first, then what was verified, then the figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::chart::DIRECTIONS;
+use super::{SIMULATED, amount, figure, headline, size};
+use crate::model::{BackendOutcome, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu};
+use crate::render::Style;
+use crate::render::text::{Tone, printable, wrap};
+
+const INDENT: &str = "  ";
+
+/// The report for people.
+pub fn table(report: &ProbeReport, style: Style) -> String {
+    let mut page = format!("{}\n", style.paint(Tone::Strong, &headline(report)));
+    if report.simulated {
+        page.push_str(&format!("{}\n", style.paint(Tone::Fair, SIMULATED)));
+    }
+    let known: BTreeSet<&str> = report.gpus.iter().map(|gpu| gpu.subject.as_str()).collect();
+    let of = |subject: &str| -> Vec<&ProbeResult> {
+        let results = report.results.iter();
+        results.filter(|result| result.subject == subject).collect()
+    };
+    let strangers = report
+        .results
+        .iter()
+        .filter(|result| !known.contains(result.subject.as_str()));
+    let troubles = troubles(&strangers.collect::<Vec<_>>(), "", style, true);
+    if !troubles.is_empty() {
+        page.push_str(&format!("\n{troubles}"));
+    }
+    for gpu in &report.gpus {
+        page.push('\n');
+        page.push_str(&chapter(gpu, &of(&gpu.subject), style));
+    }
+    page.push('\n');
+    for note in &report.notes {
+        page.push_str(&format!("{}\n", wrap(&printable(note), style.width, 0, "")));
+    }
+    page.push_str(&verdict(report, style));
+    page
+}
+
+fn chapter(gpu: &ProbedGpu, results: &[&ProbeResult], style: Style) -> String {
+    let title = format!("{}: {}", printable(&gpu.subject), printable(&gpu.name));
+    let mut text = format!("{}\n", style.paint(Tone::Strong, &title));
+    let mut add = |line: &str| text.push_str(&format!("{INDENT}{}\n", wrap(line, style.width, 2, "    ")));
+    for line in how(gpu) {
+        add(&line);
+    }
+    add(&verified(results));
+    text.push_str(&troubles(results, INDENT, style, false));
+    let nodes: BTreeSet<Option<u32>> = results.iter().map(|result| result.numa).collect();
+    for node in nodes {
+        let here: Vec<&ProbeResult> = results.iter().copied().filter(|result| result.numa == node).collect();
+        text.push_str(&sweep(&here, node, style));
+    }
+    text.push_str(&costs(results, style));
+    text
+}
+
+/// How its memory was reached.
+fn how(gpu: &ProbedGpu) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(backend) = &gpu.backend {
+        let mut line = format!("mapped by {}", printable(backend));
+        if let Some(mapping) = &gpu.mapping {
+            line.push_str(&format!(", {}", mapping.replace('_', "-")));
+        }
+        if let (Some(write), Some(read)) = (&gpu.write_kernel, &gpu.read_kernel) {
+            line.push_str(&format!("; copy kernels: {write} to the GPU, {read} from it"));
+        }
+        lines.push(printable(&line));
+    }
+    for choice in gpu
+        .backends
+        .iter()
+        .filter(|choice| choice.outcome == BackendOutcome::Refused)
+    {
+        lines.push(printable(&format!("not by {}: {}", choice.backend, choice.why)));
+    }
+    let usable = gpu.backends.iter();
+    for choice in usable.filter(|choice| choice.outcome == BackendOutcome::Usable && gpu.backend.is_none()) {
+        lines.push(printable(&format!("{} would do: {}", choice.backend, choice.why)));
+    }
+    let link = gpu
+        .link
+        .map(|link| format!("its PCI Express link carries {:.1} GB/s", link as f64 / 1e9));
+    let node = gpu.numa.map(|node| format!("it is on NUMA node {node}"));
+    let place: Vec<String> = link.into_iter().chain(node).collect();
+    if !place.is_empty() {
+        lines.push(place.join("; "));
+    }
+    lines
+}
+
+fn verified(results: &[&ProbeResult]) -> String {
+    let checks = results
+        .iter()
+        .filter(|result| result.verified > 0 || result.verdict == ProbeVerdict::Wrong);
+    let (mut count, mut bytes, mut wrong) = (0, 0, 0);
+    for check in checks {
+        count += 1;
+        bytes += check.verified;
+        wrong += usize::from(check.verdict == ProbeVerdict::Wrong);
+    }
+    match (count, wrong) {
+        (0, _) => "nothing was verified".to_owned(),
+        (_, 0) => format!("verified {} in {count} checks: every byte is right", amount(bytes)),
+        (_, wrong) => format!("{wrong} of {count} checks found wrong bytes"),
+    }
+}
+
+/// What is wrong, slow or impossible; sizes that share a reason share a line. All of what does not belong to a GPU is
+/// trouble where `all` is set.
+fn troubles(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> String {
+    let mut groups: Vec<(&ProbeResult, BTreeSet<u64>)> = Vec::new();
+    for result in results
+        .iter()
+        .filter(|result| all || result.verdict != ProbeVerdict::Ok)
+    {
+        let alike = |other: &ProbeResult| {
+            (&other.name, &other.reason, other.numa) == (&result.name, &result.reason, result.numa)
+        };
+        match groups.iter_mut().find(|(other, _)| alike(other)) {
+            Some((_, sizes)) => sizes.extend(result.bytes),
+            None => groups.push((result, result.bytes.into_iter().collect())),
+        }
+    }
+    let mut text = String::new();
+    for (result, sizes) in groups {
+        let (word, tone) = match result.verdict {
+            ProbeVerdict::Wrong => ("WRONG", Tone::Bad),
+            ProbeVerdict::Impossible if result.required => ("IMPOSSIBLE", Tone::Bad),
+            ProbeVerdict::Impossible => ("impossible", Tone::Fair),
+            ProbeVerdict::Slow => ("slow", Tone::Fair),
+            ProbeVerdict::Ok => ("ok", Tone::Good),
+        };
+        let sizes: Vec<String> = sizes.into_iter().map(size).collect();
+        let place = match result.numa {
+            Some(node) if result.verdict == ProbeVerdict::Slow => format!(" from NUMA node {node}"),
+            _ => String::new(),
+        };
+        let what = match all {
+            true => format!("{}, {}", result.subject, result.name),
+            false => result.name.clone(),
+        };
+        let sizes = if sizes.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", sizes.join(" "))
+        };
+        let figure = match (result.verdict, result.median) {
+            (ProbeVerdict::Slow, Some(median)) => format!("{} {}, ", figure(median), result.unit),
+            _ => String::new(),
+        };
+        let reason = result.reason.as_deref().unwrap_or("no reason was given");
+        let line = format!("{what}{sizes}{place}: {figure}{reason}");
+        let hang = format!("{indent}{}", " ".repeat(12));
+        text.push_str(&format!(
+            "{indent}{}{}{}\n",
+            style.paint(tone, word),
+            " ".repeat(12 - word.len()),
+            wrap(&printable(&line), style.width, hang.len(), &hang)
+        ));
+    }
+    text
+}
+
+/// Latencies and bandwidth by size, both directions side by side.
+fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
+    let median = |name: &str, bytes: u64| {
+        let found = results
+            .iter()
+            .find(|result| result.name == name && result.bytes == Some(bytes));
+        found.and_then(|result| result.median)
+    };
+    let sizes: BTreeSet<u64> = results
+        .iter()
+        .filter(|result| result.name.starts_with("copy.") && result.name.ends_with(".latency"))
+        .filter_map(|result| result.bytes)
+        .collect();
+    if sizes.is_empty() {
+        return String::new();
+    }
+    let compared = results.iter().any(|result| result.name.starts_with("cuda."));
+    let from = node.map_or_else(String::new, |node| format!(", CPUs of NUMA node {node}"));
+    let columns: &[&str] = match compared {
+        true => &["mapped us", "GB/s", "pinned us", "pageable"],
+        false => &["mapped us", "GB/s"],
+    };
+    let mut head = [format!("{:>9}", ""), format!("{:>9}", "size")];
+    for (_, words) in DIRECTIONS {
+        let width = columns.iter().map(|column| column.len().max(8) + 1).sum::<usize>();
+        head[0].push_str(&format!("  {words:<width$}"));
+        head[1].push(' ');
+        for column in columns {
+            head[1].push_str(&format!(" {column:>8}"));
+        }
+        head[1].push(' ');
+    }
+    let mut text = format!("\n{INDENT}{}\n", style.paint(Tone::Strong, &format!("medians{from}")));
+    for line in head {
+        text.push_str(&format!("{INDENT}{}\n", style.paint(Tone::Dim, line.trim_end())));
+    }
+    for bytes in sizes {
+        let mut line = format!("{:>9}", size(bytes));
+        for (direction, _) in DIRECTIONS {
+            let mapped = median(&format!("copy.{direction}.latency"), bytes);
+            let rate = mapped.filter(|us| *us > 0.0).map(|us| bytes as f64 / us / 1e3);
+            let cuda = |kind: &str| median(&format!("cuda.{kind}.{direction}.latency"), bytes);
+            let figures = [mapped, rate, cuda("pinned"), cuda("pageable")];
+            line.push(' ');
+            for (column, value) in columns.iter().zip(figures) {
+                let width = column.len().max(8);
+                line.push_str(&format!(" {:>width$}", value.map_or_else(|| "-".to_owned(), figure)));
+            }
+            line.push(' ');
+        }
+        text.push_str(&format!("{INDENT}{}\n", line.trim_end()));
+    }
+    text + &crossovers(results)
+}
+
+fn crossovers(results: &[&ProbeResult]) -> String {
+    let mut text = String::new();
+    for (direction, words) in DIRECTIONS {
+        let name = format!("crossover.{direction}");
+        if let Some(result) = results.iter().find(|result| result.name == name) {
+            let line = match result.median {
+                Some(bytes) => format!(
+                    "cuMemcpy with pinned memory is faster {words} from {} on",
+                    size(bytes as u64)
+                ),
+                None => format!("the mapping is faster {words} at every size"),
+            };
+            text.push_str(&format!("{INDENT}{line}\n"));
+        }
+    }
+    text
+}
+
+/// What calls and a round trip cost.
+fn costs(results: &[&ProbeResult], style: Style) -> String {
+    let rows: Vec<&ProbeResult> = results
+        .iter()
+        .copied()
+        .filter(|result| (result.name.starts_with("api.") || result.name == "ping-pong") && result.median.is_some())
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "\n{INDENT}{}\n",
+        style.paint(
+            Tone::Dim,
+            &format!("{:<24}{:>10}{:>10}{:>10}{:>10}", "us", "median", "p5", "p95", "max")
+        )
+    );
+    for row in rows {
+        let what = match row.name.strip_prefix("api.") {
+            Some(call) => call.to_owned(),
+            None => "round trip with a kernel".to_owned(),
+        };
+        let what = match (row.bytes, row.name.as_str()) {
+            (Some(bytes), name) if name != "ping-pong" => format!("{what} {}", size(bytes)),
+            _ => what,
+        };
+        text.push_str(&format!("{INDENT}{what:<24}"));
+        for value in [row.median, row.p5, row.p95, row.max] {
+            text.push_str(&format!("{:>10}", value.map_or_else(|| "-".to_owned(), figure)));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The last line: how it ended.
+fn verdict(report: &ProbeReport, style: Style) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for result in &report.results {
+        *counts.entry(result.verdict.word()).or_default() += 1;
+    }
+    let count = |word: &str| counts.get(word).copied().unwrap_or(0);
+    let failed = report.results.iter().any(|result| {
+        result.verdict == ProbeVerdict::Wrong || (result.verdict == ProbeVerdict::Impossible && result.required)
+    });
+    let (tone, word) = match (failed, report.complete) {
+        (true, _) => (Tone::Bad, "failed"),
+        (false, false) => (Tone::Fair, "incomplete"),
+        (false, true) => (Tone::Good, "all well"),
+    };
+    let sums = ["ok", "slow", "wrong", "impossible"].map(|word| format!("{} {word}", count(word)));
+    let best: Vec<String> = DIRECTIONS
+        .into_iter()
+        .filter_map(|(direction, words)| {
+            let name = format!("copy.{direction}.bandwidth");
+            let rates = report.results.iter().filter(|result| result.name == name);
+            let best = rates
+                .filter(|result| result.unit == GIGABYTES_PER_SECOND && result.verdict != ProbeVerdict::Impossible)
+                .filter_map(|result| result.median)
+                .max_by(f64::total_cmp)?;
+            Some(format!("up to {best:.1} GB/s {words}"))
+        })
+        .collect();
+    let best = if best.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", best.join(", "))
+    };
+    format!("{}: {}{best}\n", style.paint(tone, word), sums.join(", "))
+}

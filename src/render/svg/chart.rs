@@ -1,0 +1,224 @@
+//! Charts with lines, two side by side, in the topology's paper, inks and fonts.
+
+use std::fmt::Write as _;
+
+use super::escape::escape;
+use super::text::{FONTS, Type};
+
+const MARGIN: f64 = 28.0;
+/// The plane within the axes.
+const PLANE: (f64, f64) = (430.0, 270.0);
+/// Room for the ticks' labels left of it.
+const LEFT: f64 = 78.0;
+/// Title above it; ticks and legend below it.
+const ABOVE: f64 = 40.0;
+const TICKS: f64 = 26.0;
+const LEGEND: f64 = 19.0;
+
+const INK: &str = "#1f2328";
+const GREY: &str = "#656d76";
+
+/// One plane with its lines, in shares of its width from the left and of its height from the top.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// The lines, the most important last.
+    pub lines: Vec<ChartLine>,
+    /// A place on the x axis worth a word.
+    pub mark: Option<(f64, String)>,
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChartLine {
+    /// In the legend.
+    pub label: String,
+    /// Its looks.
+    pub stroke: Stroke,
+    /// From left to right.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How a line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stroke {
+    /// What the chart is about.
+    First,
+    /// Its companion.
+    Second,
+    /// What it is compared with.
+    Third,
+    /// And the other one.
+    Fourth,
+    /// A bound.
+    Limit,
+}
+
+impl Stroke {
+    fn look(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::First => ("#1a7f37", "2.5", ""),
+            Self::Second => ("#8957c6", "2", ""),
+            Self::Third => ("#b35900", "2", ""),
+            Self::Fourth => ("#8c959f", "2", ""),
+            Self::Limit => ("#cf222e", "1", r#" stroke-dasharray="6 4""#),
+        }
+    }
+}
+
+/// The document: a headline, remarks below it, and the charts in pairs. Ticks are shares and labels.
+pub fn chart(
+    headline: &str,
+    remarks: &[String],
+    charts: &[Chart],
+    x_ticks: &[(f64, String)],
+    y_ticks: &[(f64, String)],
+) -> String {
+    let most = charts.iter().map(|chart| chart.lines.len()).max().unwrap_or(0) as f64;
+    let row = ABOVE + PLANE.1 + TICKS + LEGEND * most + 24.0;
+    let column = LEFT + PLANE.0 + MARGIN;
+    let head = 62.0 + 20.0 * remarks.len() as f64;
+    let width = 2.0 * column + MARGIN;
+    let height = head + row * charts.len().div_ceil(2).max(1) as f64;
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" font-family="{}" role="img">"#,
+        escape(FONTS)
+    );
+    let _ = writeln!(out, "<title>{}</title>", escape(headline));
+    let _ = writeln!(out, r##"<rect width="{width}" height="{height}" fill="#f6f8fa"/>"##);
+    let room = (width - 2.0 * MARGIN) as i32;
+    let (title, plain) = (Type::bold(20), Type::plain(13));
+    text(
+        &mut out,
+        (MARGIN, 38.0),
+        title,
+        INK,
+        "start",
+        &title.fit(headline, room),
+    );
+    for (at, remark) in remarks.iter().enumerate() {
+        let y = 62.0 + 20.0 * at as f64;
+        text(
+            &mut out,
+            (MARGIN, y),
+            plain,
+            "#b35900",
+            "start",
+            &plain.fit(remark, room),
+        );
+    }
+    for (at, chart) in charts.iter().enumerate() {
+        let x = MARGIN + column * (at % 2) as f64 + LEFT;
+        let y = head + row * (at / 2) as f64 + ABOVE;
+        plane(&mut out, (x, y), chart, x_ticks, y_ticks);
+    }
+    if charts.is_empty() {
+        text(
+            &mut out,
+            (MARGIN, head + 20.0),
+            plain,
+            INK,
+            "start",
+            "Nothing was measured.",
+        );
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn plane(out: &mut String, at: (f64, f64), chart: &Chart, x_ticks: &[(f64, String)], y_ticks: &[(f64, String)]) {
+    let (x, y) = at;
+    let (w, h) = PLANE;
+    let place = |(across, down): (f64, f64)| (x + across.clamp(0.0, 1.0) * w, y + down.clamp(0.0, 1.0) * h);
+    let (title, small) = (Type::bold(13), Type::plain(11));
+    text(
+        out,
+        (x, y - 12.0),
+        title,
+        INK,
+        "start",
+        &title.fit(&chart.title, w as i32),
+    );
+    let _ = writeln!(
+        out,
+        r##"<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="#ffffff" stroke="#d0d7de"/>"##
+    );
+    for (share, label) in x_ticks {
+        let (at, _) = place((*share, 0.0));
+        grid(out, (at, y), (at, y + h));
+        text(out, (at, y + h + 16.0), small, GREY, "middle", label);
+    }
+    for (share, label) in y_ticks {
+        let (_, at) = place((0.0, *share));
+        grid(out, (x, at), (x + w, at));
+        text(out, (x - 7.0, at + 4.0), small, GREY, "end", label);
+    }
+    if let Some((share, words)) = &chart.mark {
+        let (at, _) = place((*share, 0.0));
+        let _ = writeln!(
+            out,
+            r#"<path d="M{at:.1} {y}V{}" stroke="{GREY}" stroke-dasharray="2 3" fill="none"/>"#,
+            y + h
+        );
+        // Towards the side that has room.
+        let (at, anchor) = if *share > 0.5 {
+            (at - 5.0, "end")
+        } else {
+            (at + 5.0, "start")
+        };
+        text(out, (at, y + h - 8.0), small, GREY, anchor, words);
+    }
+    for line in &chart.lines {
+        curve(out, line, &place);
+    }
+    for (at, line) in chart.lines.iter().rev().enumerate() {
+        let baseline = y + h + TICKS + 14.0 + LEGEND * at as f64;
+        let (colour, thickness, dashes) = line.stroke.look();
+        let _ = writeln!(
+            out,
+            r#"<path d="M{x} {}h22" stroke="{colour}" stroke-width="{thickness}"{dashes} fill="none"/>"#,
+            baseline - 4.0
+        );
+        let label = small.fit(&line.label, w as i32 - 30);
+        text(out, (x + 30.0, baseline), small, GREY, "start", &label);
+    }
+}
+
+fn grid(out: &mut String, from: (f64, f64), to: (f64, f64)) {
+    let _ = writeln!(
+        out,
+        r##"<path d="M{:.1} {:.1}L{:.1} {:.1}" stroke="#eaeef2" fill="none"/>"##,
+        from.0, from.1, to.0, to.1
+    );
+}
+
+fn curve(out: &mut String, line: &ChartLine, place: &dyn Fn((f64, f64)) -> (f64, f64)) {
+    let (colour, thickness, dashes) = line.stroke.look();
+    let mut path = String::new();
+    for (at, point) in line.points.iter().enumerate() {
+        let (x, y) = place(*point);
+        let _ = write!(path, "{}{x:.1} {y:.1}", if at == 0 { 'M' } else { 'L' });
+    }
+    let _ = writeln!(
+        out,
+        r#"<path d="{path}" stroke="{colour}" stroke-width="{thickness}"{dashes} stroke-linejoin="round" fill="none"/>"#
+    );
+    for point in line.points.iter().filter(|_| line.stroke != Stroke::Limit) {
+        let (x, y) = place(*point);
+        let _ = writeln!(out, r#"<circle cx="{x:.1}" cy="{y:.1}" r="2.2" fill="{colour}"/>"#);
+    }
+}
+
+fn text(out: &mut String, (x, y): (f64, f64), style: Type, fill: &str, anchor: &str, words: &str) {
+    let weight = if style.bold { r#" font-weight="bold""# } else { "" };
+    let _ = writeln!(
+        out,
+        r#"<text x="{x:.1}" y="{y:.1}" font-size="{}"{weight} text-anchor="{anchor}" fill="{fill}">{}</text>"#,
+        style.size,
+        escape(words)
+    );
+}

@@ -1,0 +1,114 @@
+//! A trial of every GPU: some of its memory is mapped for the CPU, written and read, through crate `gdrcopy`.
+
+use std::error::Error;
+
+use gdrcopy::{BackendKind, Gdr, MapRequest, Outcome, PinFlags};
+use gpu::{Allocation, Device, Gpu, Kind, Pattern};
+
+use crate::model::{BackendChoice, BackendOutcome, GpuMapping, MappingOutcome, MappingTrial};
+
+/// A page of GPU memory.
+const BYTES: usize = 64 << 10;
+
+/// Tries each GPU in this process.
+pub fn try_each() -> MappingOutcome {
+    match gpu::devices() {
+        Ok(devices) if devices.is_empty() => MappingOutcome::Failed {
+            reason: "CUDA counts no GPU".to_owned(),
+        },
+        Ok(devices) => MappingOutcome::Tried(devices.iter().map(try_one).collect()),
+        Err(error) => match (&error, error.kind()) {
+            (gpu::Error::Library(_), Kind::Absent) => MappingOutcome::Absent { reason: words(&error) },
+            _ => MappingOutcome::Failed { reason: words(&error) },
+        },
+    }
+}
+
+fn try_one(device: &Device) -> GpuMapping {
+    let (trial, backends) = match trial(device.ordinal) {
+        Ok(tried) => tried,
+        Err(error) => {
+            let reason = words(error.as_ref());
+            (MappingTrial::Refused { reason }, backends(&Gdr::explain()))
+        }
+    };
+    GpuMapping {
+        bdf: device.pci.and_then(|pci| pci.to_string().parse().ok()),
+        ordinal: device.ordinal,
+        trial,
+        backends,
+    }
+}
+
+type Tried = (MappingTrial, Vec<BackendChoice>);
+
+fn trial(ordinal: u32) -> Result<Tried, Box<dyn Error>> {
+    let gpu = Gpu::open(ordinal)?;
+    let memory = gpu.allocate(Allocation::Malloc, BYTES)?;
+    let found = backends(&Gdr::explain_with(&memory));
+    let gdr = Gdr::open()?;
+    let backend = gdr.backend().to_string();
+    let mut mapping = gdr
+        .pin(&memory, 0..BYTES, PinFlags::default())?
+        .map(MapRequest::Default)?;
+    let stream = gpu.stream()?;
+    let mut bytes = vec![0; BYTES];
+    // By the CPU, seen by the GPU's copy engine; then the other way round.
+    let (there, back) = (Pattern::new(1), Pattern::new(2));
+    there.fill(&mut bytes, 0);
+    mapping.write(0, &bytes)?;
+    let mut seen = vec![0; BYTES];
+    stream.read(&memory, 0, &mut seen)?;
+    back.fill(&mut bytes, 0);
+    stream.write(&memory, 0, &bytes)?;
+    let mut found_back = vec![0; BYTES];
+    mapping.read(0, &mut found_back)?;
+    let wrong = [
+        (there, &seen, "written by the CPU"),
+        (back, &found_back, "read by the CPU"),
+    ];
+    let wrong = wrong.into_iter().find_map(|(pattern, found, path)| {
+        let at = pattern.first_difference(found, 0)?;
+        let mut expected = vec![0; BYTES];
+        pattern.fill(&mut expected, 0);
+        let address = memory.address().offset(at as u64);
+        let (expected, found) = (expected.get(at)?, found.get(at)?);
+        Some(format!(
+            "{address} is {found:#04x} and should be {expected:#04x} ({path})"
+        ))
+    });
+    let trial = match wrong {
+        Some(reason) => MappingTrial::Wrong { backend, reason },
+        None => MappingTrial::Verified {
+            mapping: mapping.mapping_type().to_string(),
+            bytes: BYTES as u64,
+            backend,
+        },
+    };
+    Ok((trial, found))
+}
+
+fn backends(found: &[gdrcopy::Explanation]) -> Vec<BackendChoice> {
+    let real = found.iter().filter(|found| found.backend != BackendKind::Sim);
+    real.map(|found| BackendChoice {
+        backend: found.backend.name().to_owned(),
+        outcome: match found.outcome {
+            Outcome::Chosen => BackendOutcome::Chosen,
+            Outcome::Usable => BackendOutcome::Usable,
+            Outcome::Refused => BackendOutcome::Refused,
+        },
+        why: found.why.clone(),
+    })
+    .collect()
+}
+
+/// An error with its causes, in one line.
+fn words(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text.replace('\n', "; ")
+}
