@@ -188,6 +188,11 @@ static void unaligned_buffers(gdr_t g)
     CHECK(none == NULL);
     *(volatile unsigned char *)mapped = 7;
     EQUALS(7, gpu_byte(aligned));
+    /* Whole pages are mapped, and programs copy past what they asked for: gdrcopy_pplat maps 4 bytes and writes 8. */
+    const unsigned char more[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    EQUALS(0, gdr_copy_to_mapping(first, mapped, more, sizeof(more)));
+    EQUALS(15, gpu_byte(aligned + 15));
+    EQUALS(EINVAL, gdr_copy_to_mapping(first, (char *)mapped + GPU_PAGE_SIZE - 8, more, sizeof(more)));
     EQUALS(0, gdr_unmap(g, first, mapped, 8));
     EQUALS(0, gdr_unpin_buffer(g, first));
     EQUALS(0, gdr_unpin_buffer(g, second));

@@ -2,7 +2,7 @@
 
 use gdr_sys::cuda as sys;
 
-use super::Reader;
+use super::{AllocationHandle, Reader};
 use crate::cuda::driver::{Answer, Driver, call};
 use crate::error::Failure;
 use crate::{Allocation, DevicePtr, Error};
@@ -68,6 +68,29 @@ impl Reader {
             bytes,
             source,
         })
+    }
+
+    /// A `cuMemCreate` allocation of our own that no address shows, for as long as its handle lives, and its bytes: the least
+    /// that hold `bytes` in the driver's granularity. As nothing shows it, no kernel can use it, and nothing waits when it ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Allocate`].
+    pub fn unmapped(&self, bytes: usize) -> Result<(AllocationHandle, usize), Error> {
+        let entered = self.place.enter(self.near)?;
+        let driver = entered.driver;
+        let made = driver
+            .current_device()
+            .and_then(|device| allocated(driver, location(device), false, bytes));
+        made.map(|(handle, bytes)| (AllocationHandle { driver, handle }, bytes))
+            .map_err(|source| Error::Allocate {
+                kind: Allocation::Create {
+                    exportable: false,
+                    rdma: true,
+                },
+                bytes,
+                source,
+            })
     }
 
     /// Memory of our own in a stream-ordered pool of our own, whose file descriptor can be had: one stretch for each size.
@@ -171,22 +194,38 @@ fn pool(driver: Driver, device: sys::Device) -> Answer<sys::MemoryPool> {
     let properties = sys::MemPoolProps {
         alloc_type: sys::MEM_ALLOCATION_TYPE_PINNED,
         handle_types: sys::MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-        location: sys::MemLocation {
-            kind: sys::MEM_LOCATION_TYPE_DEVICE,
-            id: device.0,
-        },
+        location: location(device),
         ..Default::default()
     };
     let mut pool = sys::MemoryPool::NULL;
     call!(driver, cuMemPoolCreate(&mut pool, &properties)).map(|()| pool)
 }
 
-/// Address and bytes of a new allocation with a mapping.
-fn created(driver: Driver, device: sys::Device, exportable: bool, bytes: usize) -> Answer<(u64, usize)> {
-    let location = sys::MemLocation {
+fn location(device: sys::Device) -> sys::MemLocation {
+    sys::MemLocation {
         kind: sys::MEM_LOCATION_TYPE_DEVICE,
         id: device.0,
-    };
+    }
+}
+
+/// Address and bytes of a new allocation with a mapping.
+fn created(driver: Driver, device: sys::Device, exportable: bool, bytes: usize) -> Answer<(u64, usize)> {
+    let location = location(device);
+    let (handle, bytes) = allocated(driver, location, exportable, bytes)?;
+    let shown = shown(driver, handle, location, bytes);
+    // The mapping keeps the allocation; without one it ends here.
+    let released = driver.release_allocation(handle);
+    let address = shown?;
+    released.map(|()| (address, bytes))
+}
+
+/// A new allocation and its bytes.
+fn allocated(
+    driver: Driver,
+    location: sys::MemLocation,
+    exportable: bool,
+    bytes: usize,
+) -> Answer<(sys::GenericHandle, usize)> {
     let mut properties = sys::MemAllocationProp {
         kind: sys::MEM_ALLOCATION_TYPE_PINNED,
         requested_handle_types: if exportable {
@@ -211,11 +250,7 @@ fn created(driver: Driver, device: sys::Device, exportable: bool, bytes: usize) 
         properties.alloc_flags.gpu_direct_rdma_capable = 0;
         call!(driver, cuMemCreate(&mut handle, bytes, &properties, 0))?;
     }
-    let shown = shown(driver, handle, location, bytes);
-    // The mapping keeps the allocation; without one it ends here.
-    let released = driver.release_allocation(handle);
-    let address = shown?;
-    released.map(|()| (address, bytes))
+    Ok((handle, bytes))
 }
 
 fn shown(driver: Driver, handle: sys::GenericHandle, location: sys::MemLocation, bytes: usize) -> Answer<u64> {

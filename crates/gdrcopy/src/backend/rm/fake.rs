@@ -527,6 +527,12 @@ impl Bench for Fake {
         })
     }
 
+    fn unmapped(&self, bytes: usize) -> Result<(Box<dyn Retained>, usize), gpu::Error> {
+        let kind = ScratchKind::Create { exportable: false };
+        let own = self.scratch(kind, bytes)?;
+        Ok((self.retain(own.address)?, own.bytes))
+    }
+
     fn scratch_pool(&self, _sizes: &[usize]) -> Result<Vec<Own>, gpu::Error> {
         Ok(Vec::new())
     }

@@ -55,6 +55,8 @@ impl From<Scratch> for Own {
 /// A stream of our own in the memory's context, and what can be done with it.
 pub(crate) trait Bench: Debug + Send {
     fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Own, gpu::Error>;
+    /// A `cuMemCreate` allocation of our own that no address shows, while it is held, and its bytes.
+    fn unmapped(&self, bytes: usize) -> Result<(Box<dyn Retained>, usize), gpu::Error>;
     /// Allocations in one exportable pool of our own.
     fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Own>, gpu::Error>;
     fn write(&self, own: &Own, bytes: &[u8]) -> Result<(), gpu::Error>;
@@ -155,6 +157,11 @@ impl Retained for pointer::AllocationHandle {
 impl Bench for Reader {
     fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Own, gpu::Error> {
         Self::scratch(self, kind, bytes).map(Own::from)
+    }
+
+    fn unmapped(&self, bytes: usize) -> Result<(Box<dyn Retained>, usize), gpu::Error> {
+        let (handle, bytes) = Self::unmapped(self, bytes)?;
+        Ok((Box::new(handle), bytes))
     }
 
     fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Own>, gpu::Error> {

@@ -202,9 +202,20 @@ fn imported(
 pub(crate) fn by_walk(trial: Trial<'_>, walk: &Walk, base: DevicePtr, size: u64) -> Result<Located, Error> {
     // Held while the paths are followed, so that the structures stay.
     let retained = retain(trial, base)?;
-    let number = walk::agreed(&walk.paths, retained.address())
-        .ok_or_else(|| refused(base, "CUDA keeps this allocation otherwise than those of the trial"))?;
-    by_number(trial, (walk.client, number), base, size)
+    let mut found = None;
+    for number in walk::candidates(&walk.paths, retained.address()) {
+        // What is no object, not in video memory, or of another size is a number the heap put there.
+        let Ok(located) = by_number(trial, (walk.client, number), base, size) else {
+            continue;
+        };
+        if found.replace(located).is_some() {
+            return Err(refused(
+                base,
+                "two ways through CUDA's structures lead to different objects of its size",
+            ));
+        }
+    }
+    found.ok_or_else(|| refused(base, "CUDA keeps this allocation otherwise than those of the trial"))
 }
 
 /// By client and number of an object that should be exactly the allocation.

@@ -122,6 +122,8 @@ const KNOWN: usize = SMALL;
 const POOLED: usize = 33 << 20;
 /// Sets of numbers tried at most: each costs a few references and mappings.
 const TRACES: usize = 8;
+/// Blocks of the allocations that sort accidents out: neighbours differ in size.
+const WITNESSES: [usize; 12] = [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3];
 /// How many blocks of the granularity each sample of `cuMemCreate` has.
 const SAMPLES: [usize; 5] = [1, 2, 1, 1, 1];
 
@@ -190,7 +192,11 @@ impl Trust {
                         let located = route::by_number(trial, place, sample.own.address, sample.own.bytes as u64);
                         located.and_then(|located| self.prove(trial, sample, &located)).is_ok()
                     });
-                    if own {
+                    if !own {
+                        continue;
+                    }
+                    let paths = witnessed(trial, client.handle, numbers, paths)?;
+                    if !paths.is_empty() {
                         return Ok(Walk {
                             paths: paths.into(),
                             client: client.handle,
@@ -267,6 +273,26 @@ const CHUNK: usize = 64 << 10;
 const GATHERED: Duration = Duration::from_micros(25);
 /// Pages filled, of which the fastest counts: the others were disturbed.
 const FILLS: usize = 8;
+
+/// Those paths that also lead from each of many further allocations to an object of its very size, another each time. Paths that
+/// held for the few samples by accident, such as those that end in a neighbour on the heap, do not. `seen` are the samples' own.
+fn witnessed(trial: Trial<'_>, client: u32, mut seen: Vec<u32>, mut paths: Vec<Path>) -> Result<Vec<Path>, Error> {
+    let mut clutter: Vec<Vec<u8>> = Vec::new();
+    let mut held = Vec::new();
+    for blocks in WITNESSES {
+        clutter.extend((0..random::word() % 24).map(|_| Vec::with_capacity(16 + (random::word() % 1024) as usize)));
+        let (handle, bytes) = trial.bench.unmapped(blocks * CREATED).map_err(unavailable)?;
+        let numbers = walk::candidates(&paths, handle.address());
+        let own = numbers.into_iter().find(|&number| {
+            let place = (client, number);
+            !seen.contains(&number) && route::by_number(trial, place, trial.near, bytes as u64).is_ok()
+        });
+        paths.retain(|path| own.is_some() && path.follow(handle.address()) == own);
+        seen.extend(own);
+        held.push(handle);
+    }
+    Ok(paths)
+}
 
 /// Samples whose handles have different neighbours: what is only near a handle by the accident of the heap is then near some and
 /// not near others.

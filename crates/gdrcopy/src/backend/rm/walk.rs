@@ -79,9 +79,9 @@ pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> boo
     traces
 }
 
-/// The number that most paths lead to from `root`. Paths that disagree are the heap's accidents, so two numbers with as many paths
-/// each are no answer, and where there were several paths one alone is none.
-pub(crate) fn agreed(paths: &[Path], root: u64) -> Option<u32> {
+/// The numbers that the paths lead to from `root`, those of the most paths first. One number alone is what proven paths should
+/// lead to; another is the heap's accident, which RM tells apart by what its object is.
+pub(crate) fn candidates(paths: &[Path], root: u64) -> Vec<u32> {
     let mut votes: Vec<(u32, usize)> = Vec::new();
     for number in paths
         .iter()
@@ -94,9 +94,7 @@ pub(crate) fn agreed(paths: &[Path], root: u64) -> Option<u32> {
         }
     }
     votes.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    let &(number, most) = votes.first()?;
-    let clear = votes.get(1).is_none_or(|&(_, second)| second < most);
-    (clear && most >= paths.len().min(2)).then_some(number)
+    votes.into_iter().map(|(number, _)| number).collect()
 }
 
 fn explore(at: u64, depth: usize, hops: &mut Vec<u32>, visit: &mut dyn FnMut(Path, u32)) {
@@ -198,7 +196,7 @@ mod tests {
         assert_eq!(*numbers, [0x5c00_0096, 0x5c00_0098, 0x5c00_009a]);
         assert!(paths.contains(&path(0x60, 0x38)) && paths.contains(&path(0x60, 0x130)));
         let user = structure(0x5c01_0002, 0);
-        assert_eq!(agreed(paths, address(&user)), Some(0x5c01_0002));
+        assert_eq!(candidates(paths, address(&user)), [0x5c01_0002]);
     }
 
     #[test]
@@ -212,21 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_disagrees_is_outvoted_and_a_tie_is_no_answer() {
+    fn numbers_come_by_how_many_paths_lead_to_them() {
         let mut user = structure(0x5c00_0096, 0);
         let (first, second, accident) = (path(0x60, 0x38), path(0x60, 0x130), path(0x60, 0x180));
         user.inner[0x180 / 4] = 0x5c00_0042;
         let root = address(&user);
-        let all = [first.clone(), second.clone(), accident.clone()];
-        assert_eq!(agreed(&all, root), Some(0x5c00_0096));
-        assert_eq!(agreed(&[first.clone(), accident.clone()], root), None);
-        assert_eq!(
-            agreed(&[first, second, accident, path(0x60, 0x184)], root),
-            Some(0x5c00_0096)
-        );
-        assert_eq!(agreed(&[path(0x60, 0x38)], root), Some(0x5c00_0096));
-        assert_eq!(agreed(&[path(0x60, 0x184)], root), None);
-        assert_eq!(agreed(&[], root), None);
+        let all = [accident.clone(), first.clone(), second];
+        assert_eq!(candidates(&all, root), [0x5c00_0096, 0x5c00_0042]);
+        assert_eq!(candidates(&[accident, first], root), [0x5c00_0042, 0x5c00_0096]);
+        assert_eq!(candidates(&[path(0x60, 0x184)], root), []);
+        assert_eq!(candidates(&[], root), []);
     }
 
     #[test]
