@@ -1,13 +1,15 @@
 //! Our copies against those of NVIDIA's libgdrapi, on the same mapping, in the same process, in interleaved pairs.
 //!
-//! `GDRAPI_PEER=/path/to/libgdrapi.so.2.6 cargo bench -p gdrcopy --bench copy_vs_upstream -- [--quick] [--fresh] [--json]`;
+//! `GDRAPI_PEER=/path/to/libgdrapi.so.2.6 cargo bench -p gdrcopy --bench copy_vs_upstream -- [--quick] [--fresh] [--single] [--json]`;
 //! without the variable ours alone. The memory is the first GPU's; with `--ordinary` it is ordinary memory, copied by the
 //! same kernels. With `--fresh` each copy has another host buffer of 128 MiB, as data has that somebody else made; without,
 //! the same one, which stays in the cache.
 //!
-//! A batch is up to 400 copies one after another, of 30 ms at most, but one at least; a pair is a batch of ours and a batch
-//! of the peer's, in alternating order; a ratio is the median of the pairs' ratios, above 1 where ours is faster. Our
-//! helpers sleep while the peer copies for longer than they linger, so what waking them costs is in the figures.
+//! A batch is up to 400 copies one after another, of 30 ms at most, but one at least; its figure is the median of its copies,
+//! each timed alone, or the mean where copies are too short for that. A pair is a batch of ours and a batch of the peer's, in
+//! alternating order; a ratio is the median of the pairs' ratios, above 1 where ours is faster. Our helpers sleep while the
+//! peer copies for longer than they linger; what waking them costs falls on a batch's first copies, which medians leave out.
+//! `--single` makes each batch one copy, and so shows what a copy costs that comes alone.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_ulong, c_void};
@@ -23,13 +25,17 @@ const LARGEST: usize = 16 << 20;
 const HOST: usize = 128 << 20;
 const PAIRS: usize = 41;
 const BATCH: Duration = Duration::from_millis(30);
+/// Copies of a batch at most.
+const BATCHED: u32 = 400;
+/// Copies that take longer than this, in nanoseconds, are timed one by one: reading the clock takes about 25.
+const TIMED_ALONE: f64 = 2_000.0;
 /// Pairs end here, however few there were.
 const BUDGET: Duration = Duration::from_secs(2);
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [json, quick, fresh, ordinary] =
-        ["--json", "--quick", "--fresh", "--ordinary"].map(|flag| arguments.iter().any(|argument| argument == flag));
+    let [json, quick, fresh, ordinary, single] = ["--json", "--quick", "--fresh", "--ordinary", "--single"]
+        .map(|flag| arguments.iter().any(|argument| argument == flag));
     let device = if ordinary { Device::ordinary() } else { Device::gpu() };
     let peer = env::var("GDRAPI_PEER").ok().map(|path| Peer::open(&path));
     let host = Host {
@@ -51,7 +57,7 @@ fn main() {
         false => (0..=24).map(|power| 1 << power).chain([3, 24, 100, 3000]).collect(),
     };
     for size in sizes {
-        let [write, read] = measure(&device, peer.as_ref(), &host, size);
+        let [write, read] = measure(&device, peer.as_ref(), &host, size, if single { 1 } else { BATCHED });
         say(match json {
             true => format!(r#"{{"bytes":{size},"write":{},"read":{}}}"#, write.json(), read.json()),
             false => format!("{size:>9}  {write}  {read}"),
@@ -59,31 +65,44 @@ fn main() {
     }
 }
 
-fn measure(device: &Device, peer: Option<&Peer>, host: &Host, size: usize) -> [Figures; 2] {
+fn measure(device: &Device, peer: Option<&Peer>, host: &Host, size: usize, most: u32) -> [Figures; 2] {
     let (copier, at) = (device.copier, device.start);
     // SAFETY: both sides hold the largest size, and nobody else uses them; the peer's functions take the same.
     let write = pairs(
+        most,
         || unsafe { copier.to_device(at, host.next(size), size) },
         peer.map(|peer| move || unsafe { (peer.to)(peer.handle, at.cast(), host.next(size).cast(), size) }),
     );
     // SAFETY: as above.
     let read = pairs(
+        most,
         || unsafe { copier.from_device(host.next(size), at, size) },
         peer.map(|peer| move || unsafe { (peer.from)(peer.handle, host.next(size).cast(), at.cast(), size) }),
     );
     [write, read]
 }
 
-fn pairs(ours: impl Fn(), peer: Option<impl Fn() -> c_int>) -> Figures {
-    let batch = |copy: &dyn Fn(), times: u32| {
+/// Nanoseconds of a copy in a batch of so many.
+fn batch(copy: &dyn Fn(), times: u32) -> f64 {
+    let once = || {
         let begun = Instant::now();
-        (0..times).for_each(|_| copy());
-        begun.elapsed().as_nanos() as f64 / f64::from(times)
+        copy();
+        begun.elapsed().as_nanos() as f64
     };
+    let first = once();
+    if first > TIMED_ALONE {
+        return median([first].into_iter().chain((1..times).map(|_| once())).collect());
+    }
+    let begun = Instant::now();
+    (0..times).for_each(|_| copy());
+    begun.elapsed().as_nanos() as f64 / f64::from(times)
+}
+
+fn pairs(most: u32, ours: impl Fn(), peer: Option<impl Fn() -> c_int>) -> Figures {
     let peer = peer.map(|peer| move || assert_eq!(peer(), 0, "the peer's copy"));
     let once = |copy: &dyn Fn()| (0..5).map(|_| batch(copy, 1)).fold(f64::MAX, f64::min);
     let slower = once(&ours).max(peer.as_ref().map_or(0.0, |peer| once(peer)));
-    let times = (BATCH.as_nanos() as f64 / slower).clamp(1.0, 400.0) as u32;
+    let times = (BATCH.as_nanos() as f64 / slower).clamp(1.0, f64::from(most)) as u32;
     let end = Instant::now() + BUDGET;
     let (mut mine, mut theirs) = (Vec::new(), Vec::new());
     while mine.len() < PAIRS && Instant::now() < end {
