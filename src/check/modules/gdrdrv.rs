@@ -32,7 +32,7 @@ fn absent(ctx: &Ctx<'_>) -> Judgement {
             ),
         None => Judgement::broken(
             NODE,
-            "gdrdrv is not here: gdrcopy's library has no kernel module to work with.",
+            "gdrdrv is not here: NVIDIA's libgdrapi has no kernel module to work with (gdr's needs none: mapping.backend, --live).",
         )
         .advice("install gdrcopy's kernel module (package gdrdrv-dkms) and modprobe gdrdrv"),
     };
