@@ -201,7 +201,13 @@ fn imported(
 /// By proven paths from CUDA's handle of the allocation mapped at `base`.
 pub(crate) fn by_walk(trial: Trial<'_>, walk: &Walk, base: DevicePtr, size: u64) -> Result<Located, Error> {
     // Held while the paths are followed, so that the structures stay.
-    let retained = retain(trial, base)?;
+    let retained = trial.owner.retain(base).map_err(|_| {
+        refused(
+            base,
+            "it is neither cuMemAlloc's nor cuMemCreate's memory of this process: memory opened from another process is mapped only \
+             where it was allocated",
+        )
+    })?;
     let mut found = None;
     for number in walk::candidates(&walk.paths, retained.address()) {
         // What is no object, not in video memory, or of another size is a number the heap put there.
@@ -215,7 +221,13 @@ pub(crate) fn by_walk(trial: Trial<'_>, walk: &Walk, base: DevicePtr, size: u64)
             ));
         }
     }
-    found.ok_or_else(|| refused(base, "CUDA keeps this allocation otherwise than those of the trial"))
+    found.ok_or_else(|| {
+        refused(
+            base,
+            "CUDA keeps this allocation otherwise than those of the trial, as it does with memory imported from another process, which \
+             is mapped only where it was allocated",
+        )
+    })
 }
 
 /// By client and number of an object that should be exactly the allocation.
