@@ -21,6 +21,12 @@ pub enum Need {
     Python,
     /// The compiler and the make that build a module for Debian's kernel.
     KernelCompiler,
+    /// A C compiler, cc.
+    C,
+    /// A C++ compiler, c++.
+    Cxx,
+    /// nm and readelf.
+    Binutils,
 }
 
 impl Need {
@@ -33,6 +39,9 @@ impl Need {
             Self::Lspci => in_path("lspci"),
             Self::Python => in_path("python3"),
             Self::KernelCompiler => in_path("gcc-12") && in_path("make"),
+            Self::C => in_path("cc"),
+            Self::Cxx => in_path("c++"),
+            Self::Binutils => in_path("nm") && in_path("readelf"),
         }
     }
 
@@ -45,6 +54,9 @@ impl Need {
             Self::Lspci => "lspci is not in PATH".to_owned(),
             Self::Python => "python3 is not in PATH".to_owned(),
             Self::KernelCompiler => "gcc-12 or make is not in PATH".to_owned(),
+            Self::C => "cc is not in PATH".to_owned(),
+            Self::Cxx => "c++ is not in PATH".to_owned(),
+            Self::Binutils => "nm or readelf is not in PATH".to_owned(),
         }
     }
 

@@ -4,25 +4,38 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::need::{Need, need};
 use crate::support::{compile, shipped, simulated, succeed};
 
 #[test]
 fn lifecycle() {
+    if !need(Need::C) {
+        return;
+    }
     succeed("lifecycle", &simulated_run("lifecycle", &[], &[]));
 }
 
 #[test]
 fn refusals() {
+    if !need(Need::C) {
+        return;
+    }
     succeed("refusals", &simulated_run("refusals", &[], &[]));
 }
 
 #[test]
 fn forked_children() {
+    if !need(Need::C) {
+        return;
+    }
     succeed("fork", &simulated_run("fork", &[], &[]));
 }
 
 #[test]
 fn eight_threads() {
+    if !need(Need::C) {
+        return;
+    }
     succeed("threads", &simulated_run("threads", &["60"], &[]));
 }
 
@@ -32,11 +45,17 @@ fn eight_threads() {
 #[test]
 #[ignore = "a minute: ten thousand rounds of eight threads"]
 fn eight_threads_for_long() {
+    if !need(Need::C) {
+        return;
+    }
     succeed("threads", &simulated_run("threads", &["10000"], &[]));
 }
 
 #[test]
 fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
+    if !need(Need::C) {
+        return;
+    }
     let silent = simulated_run("refusals", &[], &[]);
     assert!(silent.stderr.is_empty(), "{}", String::from_utf8_lossy(&silent.stderr));
     let level_alone = simulated_run("refusals", &[], &[("GDRCOPY_LOG_LEVEL", "1")]);
@@ -79,6 +98,9 @@ fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
 /// A libcuda that could be loaded lies in wait, so that its absence from the process means something.
 #[test]
 fn opening_and_closing_load_no_libcuda() {
+    if !need(Need::C) {
+        return;
+    }
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     let library = here.join("libgdrapi.so.2");

@@ -3,6 +3,8 @@
 //! Parts: `busy`, `verify`, `unaligned`, `times`, `crossover`, `cycles`, `fork`, `freed`, `shared`, `killed`; all of them without a word. `nobody` gives up root first, for user
 //! 65534. `GDR_BACKEND` forces a backend. Exit code 1 where anything is wrong.
 
+mod machine;
+
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -11,6 +13,8 @@ use std::time::Instant;
 
 use gdrcopy::{BackendKind, Copied, Crossover, Gdr, MapRequest, PinFlags};
 use gpu::{Allocation, Gpu, Pattern, Stream};
+
+use machine::{Ended, become_nobody, footprint, in_child};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -374,41 +378,6 @@ fn threads(calls: usize, one: &(dyn Fn(u64) -> Outcome + Sync)) -> Outcome {
     }
 }
 
-#[derive(Debug)]
-struct Footprint {
-    files: usize,
-    mappings: usize,
-    /// Bytes of GPU memory in use.
-    memory: u64,
-    /// MiB of BAR1 in use, as nvidia-smi says.
-    bar1: Option<u64>,
-}
-
-fn footprint(world: &World) -> Result<Footprint, Box<dyn Error>> {
-    world.stream.synchronize()?;
-    let (free, total) = world.gpu.memory_info()?;
-    Ok(Footprint {
-        files: std::fs::read_dir("/proc/self/fd")?.count(),
-        mappings: std::fs::read_to_string("/proc/self/maps")?.lines().count(),
-        memory: total - free,
-        bar1: bar1(world),
-    })
-}
-
-fn bar1(world: &World) -> Option<u64> {
-    if world.gpu.is_sim() {
-        return None;
-    }
-    let output = std::process::Command::new("nvidia-smi")
-        .args(["-q", "-d", "MEMORY"])
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let bar1 = text.split("BAR1 Memory Usage").nth(1)?;
-    let used = bar1.lines().find(|line| line.trim_start().starts_with("Used"))?;
-    used.split(':').nth(1)?.trim().trim_end_matches(" MiB").parse().ok()
-}
-
 /// A forked child's access to its parent's mapping faults, and the child's exit takes nothing from the parent.
 fn fork(world: &World) -> Outcome {
     let memory = world.gpu.allocate(Allocation::Malloc, 65536)?;
@@ -440,35 +409,6 @@ fn fork(world: &World) -> Outcome {
         return Ok(());
     }
     Err("the child reached its parent's mapping, or hurt it".into())
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Ended {
-    Code(i32),
-    Signal(i32),
-}
-
-fn in_child(work: impl FnOnce() -> i32) -> Result<Ended, Box<dyn Error>> {
-    // SAFETY: the child calls `work`, which allocates little and takes no lock that another thread may hold, and then _exit.
-    let child = unsafe { libc::fork() };
-    if child < 0 {
-        return Err(std::io::Error::last_os_error().into());
-    }
-    if child == 0 {
-        let code = work();
-        // SAFETY: ends the child without running what belongs to the parent.
-        unsafe { libc::_exit(code) };
-    }
-    let mut status = 0;
-    // SAFETY: `status` is written by the call and lives through it.
-    if unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
-        return Err(std::io::Error::last_os_error().into());
-    }
-    Ok(if libc::WIFSIGNALED(status) {
-        Ended::Signal(libc::WTERMSIG(status))
-    } else {
-        Ended::Code(libc::WEXITSTATUS(status))
-    })
 }
 
 /// Memory that is freed while mapped stays as it was, and is given to nobody else before it is unpinned.
@@ -593,21 +533,6 @@ fn hold(world: &World) -> Outcome {
     say(&format!("holding {} mappings of 512 MiB", held.len()))?;
     std::thread::sleep(std::time::Duration::from_secs(60));
     Ok(())
-}
-
-/// User and group 65534 and no others; the kernel drops the capabilities with them.
-fn become_nobody() -> Outcome {
-    // SAFETY: numbers and an empty list; no thread but this one runs yet.
-    let done =
-        unsafe { libc::setgroups(0, std::ptr::null()) == 0 && libc::setgid(65534) == 0 && libc::setuid(65534) == 0 };
-    if !done {
-        return Err(std::io::Error::last_os_error().into());
-    }
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let lines = status
-        .lines()
-        .filter(|line| line.starts_with("Uid") || line.starts_with("CapEff"));
-    say(&lines.collect::<Vec<_>>().join(", "))
 }
 
 fn sentence(error: &dyn Error) -> String {
