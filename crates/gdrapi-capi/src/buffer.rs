@@ -66,11 +66,7 @@ impl Buffer {
         let start = mapping.as_ptr();
         // gdrdrv maps whole pages and looks at no bounds, so programs copy past what they asked for: gdrcopy's own gdrcopy_pplat
         // maps 4 bytes and writes 8.
-        let pages = pin
-            .info()
-            .map_err(|source| Refusal::Ask { handle, source })?
-            .mapped_size;
-        let bytes = mapping.len().max(usize::try_from(pages).unwrap_or(usize::MAX));
+        let bytes = mapping.reach();
         // SAFETY: this buffer had no mapping, so the handle had no window; copies that found an earlier one are over, as
         // whoever unmapped it promised.
         unsafe { slots::open(handle, start.addr().get(), bytes, mapping.copier())? };

@@ -2,8 +2,7 @@
 //! a lock or makes a system call.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use gdrcopy::MappingType;
 use gdrcopy::copy::Copier;
@@ -11,8 +10,9 @@ use gdrcopy::copy::Copier;
 use crate::refusal::Refusal;
 use crate::slots;
 
-/// How many mappings of each type are alive. A forked child begins with its parent's numbers: at worst a fence too many.
-static ALIVE: Mutex<[u32; 4]> = Mutex::new([0; 4]);
+/// How many mappings of each type are alive. A forked child begins with its parent's numbers: at worst a fence too many. No
+/// lock, which a child could inherit locked.
+static ALIVE: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
 /// Whether they are of more than one.
 static MIXED: AtomicBool = AtomicBool::new(false);
 
@@ -53,18 +53,18 @@ pub(crate) fn mixed() -> bool {
 
 /// A mapping of this type was made.
 pub(crate) fn began(mapping: MappingType) {
-    count(mapping, |alive| alive.saturating_add(1));
+    ALIVE[mapping as usize % 4].fetch_add(1, Ordering::SeqCst);
+    count();
 }
 
 /// A mapping of this type is gone.
 pub(crate) fn ended(mapping: MappingType) {
-    count(mapping, |alive| alive.saturating_sub(1));
+    // Each end has had its beginning.
+    ALIVE[mapping as usize % 4].fetch_sub(1, Ordering::SeqCst);
+    count();
 }
 
-fn count(mapping: MappingType, step: impl FnOnce(u32) -> u32) {
-    let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
-    let of_this = &mut alive[mapping as usize % 4];
-    *of_this = step(*of_this);
-    let types = alive.iter().filter(|&&alive| alive > 0).count();
-    MIXED.store(types > 1, Ordering::Relaxed);
+fn count() {
+    let types = ALIVE.iter().filter(|alive| alive.load(Ordering::SeqCst) > 0).count();
+    MIXED.store(types > 1, Ordering::SeqCst);
 }

@@ -12,6 +12,9 @@ use crate::{copies, guard};
 /// stands around it for longer copies costs a short one three nanoseconds of its hundred.
 const SHORT: usize = 4096;
 
+/// Reads of up to this many bytes may be one load, which is not a streaming one.
+const WORD: usize = 8;
+
 /// Copies `size` bytes from host memory into a mapping; all of them, or none and `EINVAL`.
 ///
 /// `map_d_ptr` may be any address in the mapping of `handle`. When the call returns, the bytes have left the CPU's
@@ -75,9 +78,15 @@ pub unsafe extern "C" fn gdr_copy_from_mapping(
         return unsafe { long_read(copier, h_ptr.cast(), map_d_ptr.cast(), size) };
     }
     // SAFETY: as above. No kernel unwinds.
-    unsafe { copier.as_ref().from_device_part(h_ptr.cast(), map_d_ptr.cast(), size) };
+    let copier = unsafe { copier.as_ref() };
+    // SAFETY: as above.
+    unsafe { copier.from_device_part(h_ptr.cast(), map_d_ptr.cast(), size) };
     if copies::mixed() {
         fence::all();
+    } else if size > WORD && copier.caching() == Caching::WriteCombining {
+        // As `Copier::from_device`: a loop that reads the same record is not to be answered from the last turn's lines for
+        // ever. Single loads are never streamed.
+        fence::writes();
     }
     0
 }

@@ -120,6 +120,12 @@ impl Mapping {
         self.area.length
     }
 
+    /// Bytes from [`Mapping::as_ptr`] to the end of the last mapped page: whole pages are mapped, as gdrdrv does, and C programs
+    /// reach beyond what they asked for.
+    pub fn reach(&self) -> usize {
+        self.area.vma.length() - self.area.lead
+    }
+
     /// Never: no bytes cannot be pinned.
     pub fn is_empty(&self) -> bool {
         self.area.length == 0

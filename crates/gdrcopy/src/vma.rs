@@ -10,6 +10,10 @@ pub(crate) struct Vma {
     base: NonNull<u8>,
     length: usize,
     owner: u32,
+    /// Where something is mapped, up to this byte: given back first, at its own borders, which takes no memory of the kernel's.
+    placed: usize,
+    /// Addresses that a refused mapping left to whoever came first: theirs, and not given back.
+    lost: Option<(usize, usize)>,
 }
 
 // SAFETY: a range of addresses belongs to the process, not to a thread; nothing in here has a thread's identity.
@@ -34,6 +38,8 @@ impl Vma {
             base,
             length,
             owner: std::process::id(),
+            placed: 0,
+            lost: None,
         })
     }
 
@@ -57,12 +63,49 @@ impl Vma {
         // SAFETY: the addresses replaced lie within the range this `Vma` reserved, and nobody else was given them.
         let got = unsafe { libc::mmap(address.cast(), length, protection, flags, file.as_raw_fd(), file_offset) };
         if got == libc::MAP_FAILED {
+            let error = io::Error::last_os_error();
+            self.close_gap(at, length);
+            return Err(error);
+        }
+        if got.addr() < LOWEST || got.addr() != address.addr() {
+            self.close_gap(at, length);
+            return Ok(None);
+        }
+        self.placed = self.placed.max(at + length);
+        // At once, and not when all pieces are there: another thread may fork meanwhile. Exactly this mapping: a driver's must
+        // not be split.
+        // SAFETY: the range was mapped just now and is ours; the advice changes nothing in this process.
+        if unsafe { libc::madvise(got, length, libc::MADV_DONTFORK) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok((got.addr() >= LOWEST && got.addr() == address.addr()).then_some(()))
+        Ok(Some(()))
     }
 
-    /// Keeps the range out of forked children. The whole range at once: a driver's mapping must not be split.
+    /// The kernel takes away what lay there before it asks the driver: after a refusal another thread may be given the addresses.
+    fn close_gap(&mut self, at: usize, length: usize) {
+        let address = self.base.as_ptr().wrapping_add(at);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: replaces nothing: where something lies there, it is refused or, before Linux 4.17, put elsewhere.
+        let got = unsafe { libc::mmap(address.cast(), length, libc::PROT_NONE, flags, -1, 0) };
+        if got.addr() == address.addr() {
+            return;
+        }
+        if got != libc::MAP_FAILED {
+            // SAFETY: a mapping made just now, that nobody knows.
+            unsafe { libc::munmap(got, length) };
+        }
+        self.lost = Some((at, length));
+    }
+
+    fn give_back(&self, from: usize, to: usize) {
+        if from < to {
+            // SAFETY: this part of the range is ours, and this is its only owner's end.
+            unsafe { libc::munmap(self.base.as_ptr().wrapping_add(from).cast(), to - from) };
+        }
+    }
+
+    /// Keeps the range out of forked children, with what is not shown of it. The whole range at once: a driver's mapping must not
+    /// be split.
     pub(crate) fn keep_from_children(&self) -> io::Result<()> {
         // SAFETY: the range is ours and stays mapped; the advice changes nothing in this process.
         let answer = unsafe { libc::madvise(self.base.as_ptr().cast(), self.length, libc::MADV_DONTFORK) };
@@ -88,8 +131,14 @@ impl Drop for Vma {
         if self.owner != std::process::id() {
             return;
         }
-        // SAFETY: the range is ours, of this length, and this is its only owner's end.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+        self.give_back(0, self.placed);
+        match self.lost {
+            None => self.give_back(self.placed, self.length),
+            Some((at, length)) => {
+                self.give_back(self.placed, at);
+                self.give_back((at + length).max(self.placed), self.length);
+            }
+        }
     }
 }
 

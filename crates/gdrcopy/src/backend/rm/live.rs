@@ -186,11 +186,14 @@ impl Calls for Live {
                 answer?;
                 // Where RM names the sort, it has to be the GPU's own memory.
                 let types = argument.types.iter().take(objects.len());
-                return if types.into_iter().all(|&sort| sort == rm::IMPORTED_VIDEO_MEMORY) {
-                    Ok(())
-                } else {
-                    Err(Status::NOT_SUPPORTED.into())
-                };
+                if types.into_iter().all(|&sort| sort == rm::IMPORTED_VIDEO_MEMORY) {
+                    return Ok(());
+                }
+                // They have been imported, and hold their pages until they are freed.
+                for &object in objects {
+                    let _ = self.free(caller, device, object);
+                }
+                return Err(Status::NOT_SUPPORTED.into());
             }
         }
         let mut argument = rm::ImportObject {

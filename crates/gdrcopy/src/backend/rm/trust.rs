@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use super::verify::{self, Span};
 use super::view::{self, Piece};
 use super::walk::{self, Path, Trace};
 use crate::copy::{self, fence};
+use crate::error::Kind;
 use crate::pages::GPU_PAGE;
 use crate::{Error, random};
 
@@ -54,13 +56,19 @@ pub(crate) struct Walk {
 struct Lesson<T> {
     verdict: OnceLock<Result<T, String>>,
     learning: Mutex<()>,
+    /// Failures that were none of the driver's nature. Each trial leaves memory of its own behind, so there are not many.
+    failures: AtomicU32,
 }
+
+/// Trials that may fail for want of something before that is the verdict.
+const TRIALS: u32 = 3;
 
 impl<T> Default for Lesson<T> {
     fn default() -> Self {
         Self {
             verdict: OnceLock::new(),
             learning: Mutex::new(()),
+            failures: AtomicU32::new(0),
         }
     }
 }
@@ -72,7 +80,9 @@ impl<T: Clone> Lesson<T> {
             if self.verdict.get().is_none() {
                 let verdict = match teach() {
                     Ok(lesson) => Ok(lesson),
-                    Err(error) if is_final(&error) => Err(error.to_string()),
+                    Err(error) if is_final(&error) || self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= TRIALS => {
+                        Err(error.to_string())
+                    }
                     Err(error) => return Err(error),
                 };
                 // Nobody else can have set it: the lock is ours.
@@ -95,10 +105,11 @@ impl<T: Clone> Lesson<T> {
 
 /// RM's refusals and wrong contents are the driver's nature; what CUDA or the system lacked may be there the next time.
 fn is_final(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Rm { .. } | Error::Verification { .. } | Error::Memory { .. }
-    )
+    match error {
+        Error::Verification { .. } | Error::Memory { .. } => true,
+        Error::Rm { .. } => matches!(error.kind(), Kind::Unsupported | Kind::Denied | Kind::Invalid),
+        _ => false,
+    }
 }
 
 /// One who can be asked: the GPU, its CUDA, and a stream there.

@@ -131,9 +131,11 @@ fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
         }
         starts.sort_unstable();
         starts.dedup();
-        places.extend(starts.into_iter().map(|start| place(span, start, width)));
+        let places_of_span = starts.into_iter().map(|start| place(span, start, width)).collect();
+        // Every allocation is compared somewhere: each was found on its own way.
+        places.extend(thin(places_of_span, (MOST / spans.len()).max(2)));
     }
-    thin(places)
+    places
 }
 
 /// Whole words of eight bytes where there are any, because every access to the mapping takes about a microsecond.
@@ -153,13 +155,13 @@ fn place(span: &Span, start: u64, width: u64) -> Place {
 }
 
 /// Evenly, keeping the first and the last.
-fn thin(places: Vec<Place>) -> Vec<Place> {
+fn thin(places: Vec<Place>, most: usize) -> Vec<Place> {
     let count = places.len();
-    if count <= MOST {
+    if count <= most {
         return places;
     }
-    (0..MOST)
-        .filter_map(|index| places.get(index * (count - 1) / (MOST - 1)).copied())
+    (0..most)
+        .filter_map(|index| places.get(index * (count - 1) / (most - 1)).copied())
         .collect()
 }
 
