@@ -8,10 +8,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::{CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, style};
 use crate::collect::{self, Want};
-use crate::model::{Fact, Facts, Kind};
+use crate::model::{Fact, Facts, Kind, NumaNode};
 use crate::probe::copy::{self, Depth, Machine, Nodes, Options, Place};
 use crate::probe::events::Step;
-use crate::probe::verdict::exit_code;
+use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
 use crate::render::probe as render;
 use crate::topo::{self, Forest};
@@ -57,6 +57,13 @@ fn copy(
         ProbeFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
         ProbeFormat::Svg => render::svg(&report),
     };
+    if matches!(wanted.format, ProbeFormat::Curve | ProbeFormat::Svg) {
+        // A curve has no room for what failed, and nobody should have to miss it.
+        for result in failures(&report) {
+            let reason = result.reason.as_deref().unwrap_or("no reason is known");
+            super::remark(err, &format!("{}: {}: {reason}", result.subject, result.name));
+        }
+    }
     super::print(out, &text)?;
     Ok(exit_code(&report))
 }
@@ -123,10 +130,16 @@ fn machine(facts: &Facts) -> Machine {
             link: link.filter(|_| !row.coherent),
         })
     });
+    let nodes = facts.numa.known().into_iter().flatten();
+    // A job that was given the CPUs of one node probes from there.
+    let within_reach = |node: &NumaNode| NumaNode {
+        id: node.id,
+        cpus: copy::usable(&node.cpus),
+    };
     Machine {
         host: facts.host.clone(),
         gpus: gpus.collect(),
-        nodes: facts.numa.known().cloned().unwrap_or_default(),
+        nodes: nodes.map(within_reach).collect(),
     }
 }
 

@@ -151,16 +151,21 @@ fn weighed(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResult {
 /// The exit code of a probe: 1 a byte was wrong or something required was impossible, 3 nothing failed but not all that
 /// was asked for could be done. Slow is no failure.
 pub fn exit_code(report: &ProbeReport) -> u8 {
-    let failed = report.results.iter().any(|result| match result.verdict {
-        ProbeVerdict::Wrong => true,
-        ProbeVerdict::Impossible => result.required,
-        ProbeVerdict::Ok | ProbeVerdict::Slow => false,
-    });
+    let failed = failures(report).next().is_some();
     match (failed, report.complete) {
         (true, _) => 1,
         (false, false) => 3,
         (false, true) => 0,
     }
+}
+
+/// The results that make a probe fail.
+pub fn failures(report: &ProbeReport) -> impl Iterator<Item = &ProbeResult> {
+    report.results.iter().filter(|result| match result.verdict {
+        ProbeVerdict::Wrong => true,
+        ProbeVerdict::Impossible => result.required,
+        ProbeVerdict::Ok | ProbeVerdict::Slow => false,
+    })
 }
 
 #[cfg(test)]

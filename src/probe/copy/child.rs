@@ -28,7 +28,14 @@ pub fn answer(request: Request, out: &mut dyn Write) -> io::Result<()> {
                 Ok(()) => {}
                 // Nobody hears it any more.
                 Err(Trouble::Io(error)) => return Err(error),
-                Err(trouble) => teller.result(about(&task, "").impossible("map", None, true, reason(&trouble)))?,
+                Err(trouble) => teller.result(
+                    about(&task, if task.ordinal.is_none() { "sim" } else { "" }).impossible(
+                        "map",
+                        None,
+                        true,
+                        reason(&trouble),
+                    ),
+                )?,
             }
             teller.tell(&Event::End)
         }
@@ -106,6 +113,20 @@ fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
         ping_pong::run(&session, teller)?;
     }
     sweep::run(&mut session, teller)
+}
+
+/// Those of the CPUs that this process may use.
+pub fn usable(cpus: &IdList) -> IdList {
+    match sched_getaffinity(None) {
+        Ok(allowed) => {
+            let number =
+                |cpu: &u32| usize::try_from(*cpu).is_ok_and(|cpu| cpu < CpuSet::MAX_CPU && allowed.is_set(cpu));
+            let most = u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
+            IdList::new((0..most).filter(|cpu| cpus.contains(*cpu)).filter(number))
+        }
+        // What cannot be asked is found out when a child binds itself.
+        Err(_) => cpus.clone(),
+    }
 }
 
 /// Binds this process, and all threads it will start, to the CPUs of a node that it may use.

@@ -17,7 +17,7 @@ mod sweep;
 mod tests;
 mod validate;
 
-pub use child::{answer, kernels};
+pub use child::{answer, kernels, usable};
 pub use plan::Depth;
 pub use request::Request;
 pub use supervise::{Machine, Nodes, Options, Place, run};

@@ -123,7 +123,8 @@ pub fn run(
         patience: options.patience,
     };
     let (listed, go_on) = children.run("GPUs", &list)?;
-    if !go_on || report.results.iter().any(|result| result.required) {
+    // Where the list did not come to its end, a GPU that is not in it may be there all the same.
+    if !go_on || !report.complete || report.results.iter().any(|result| result.required) {
         return Ok(report);
     }
     for gpu in chosen(options, machine, &listed)? {
@@ -136,11 +137,12 @@ pub fn run(
             };
             let subject = task.subject.clone();
             if !children.run(&subject, &Request::Copy(Box::new(task)))?.1 {
-                return Ok(finished(report));
+                return Ok(report);
             }
         }
     }
-    Ok(finished(report))
+    // From which size on cuMemcpy wins is not known of sweeps that did not come to their end.
+    Ok(if report.complete { finished(report) } else { report })
 }
 
 struct Children<'a> {
@@ -181,10 +183,11 @@ impl Children<'_> {
     }
 
     fn go_on(&mut self, subject: &str, ended: Ended) -> bool {
+        let simulated = self.report.simulated;
         let failed = |reason: String| -> ProbeResult {
             let about = Subject {
                 subject: subject.to_owned(),
-                backend: String::new(),
+                backend: if simulated { "sim".to_owned() } else { String::new() },
                 numa: None,
             };
             about.impossible("run", None, true, reason)

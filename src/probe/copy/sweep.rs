@@ -33,7 +33,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
     };
     for bytes in sizes {
         // A pattern of its own for each size: what an earlier one left behind is not what should be there.
-        let source = pattern(bytes as u64 + 100, bytes);
+        let source = pattern(2 * bytes as u64 + 1000, bytes);
         mapped(session, &source, teller)?;
         if !session.task.sweep_only {
             if let Some(pinned) = &pinned {
@@ -111,10 +111,11 @@ fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> 
         mapping,
         ..
     } = &*session;
-    let seed = Pattern::new(bytes as u64 + 200);
-    stream.fill_pattern(memory, 0, memory.len() / 4 * 4, seed, 0)?;
+    let seed = Pattern::new(2 * bytes as u64 + 1001);
+    let filled = memory.len() / 4 * 4;
+    stream.fill_pattern(memory, 0, filled, seed, 0)?;
     stream.synchronize()?;
-    let mut places = Places::new(memory.len(), bytes);
+    let mut places = Places::new(filled, bytes);
     let mut found = source.to_vec();
     let samples = time_singly(budget, || mapping.read(places.next(), &mut found))?;
     let mut expected = vec![0; bytes];
@@ -133,7 +134,7 @@ struct Places {
 }
 
 impl Places {
-    /// In a buffer of so many bytes, for reads of so many.
+    /// In a buffer of which so many bytes are known, for reads of so many.
     fn new(buffer: usize, bytes: usize) -> Self {
         let stride = bytes.next_multiple_of(PAGE);
         let count = (buffer.saturating_sub(bytes) / stride + 1).min(MOST_PLACES);
@@ -254,6 +255,8 @@ mod tests {
             (69_632, 65_536, 1),
             (131_072, 65_536, 2),
             (1 << 26, 64, 64),
+            // Whole words alone are filled.
+            (1_048_572, 524_287, 1),
         ] {
             let mut places = Places::new(buffer, bytes);
             let seen: std::collections::BTreeSet<usize> = (0..1000).map(|_| places.next()).collect();

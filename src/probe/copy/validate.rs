@@ -271,7 +271,16 @@ impl Check<'_, '_> {
                     let at = start + word as usize * 4;
                     let end = (at + 4).min(whole);
                     let expected = &host[at - start..end - start];
-                    return self.engine_sees(at, expected, "written by the CPU, read by a kernel of the GPU");
+                    let path = "written by the CPU, read by a kernel of the GPU";
+                    return Ok(match self.engine_sees(at, expected, path)? {
+                        Verified::Right(_) => Verified::Wrong(format!(
+                            "byte {at} at {} and what follows: {} words were wrong as a kernel of the GPU read what the CPU had \
+                             written; the copy engine, later, found the first of them right",
+                            self.memory.address().offset(at as u64),
+                            differ.words
+                        )),
+                        wrong => wrong,
+                    });
                 }
             } else if let wrong @ Verified::Wrong(_) =
                 self.engine_sees(start, host, "written by the CPU, read by the copy engine")?

@@ -232,7 +232,7 @@ fn crossovers(results: &[&ProbeResult]) -> String {
                     "cuMemcpy with pinned memory is faster {words} from {} on",
                     size(bytes as u64)
                 ),
-                None => format!("the mapping is faster {words} at every size"),
+                None => format!("the mapping is faster {words} at every size measured"),
             };
             text.push_str(&format!("{INDENT}{line}\n"));
         }
