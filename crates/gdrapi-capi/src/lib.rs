@@ -5,7 +5,8 @@
 //!
 //! Rules of this crate, which lives in other people's processes:
 //! - Every function that C calls catches panics (`EIO`) and returns 0 or a positive errno.
-//! - No `gdr_t` and no handle is followed before it was found among the live ones; both are never used twice.
+//! - No `gdr_t` and no handle is followed before it was found among the live ones; a handle is never used twice, a `gdr_t` only after
+//!   thousands of others.
 //! - A copy takes no lock and makes no system call.
 //! - What crosses the border as a pointer to write to or read from is checked for NULL and otherwise the caller's promise,
 //!   as it is with every C function.
