@@ -32,17 +32,28 @@ pub struct Guest {
     directory: PathBuf,
 }
 
-/// The emulator died by a signal: nothing that a guest does may bring that about, so it says nothing of the guest.
-#[derive(Debug)]
-pub struct Crash(ExitStatus);
+/// What a kernel says on the console when one of its CPUs got no timer interrupts for 21 s.
+const STALL: &str = "rcu_preempt kthread timer wakeup didn't happen";
 
-impl std::fmt::Display for Crash {
+/// The emulator failed: nothing that a guest does may bring that about, so it says nothing of the guest.
+#[derive(Debug)]
+pub enum Fault {
+    /// It died by a signal.
+    Crash(ExitStatus),
+    /// It lost the timer interrupt of a CPU, without which the guest's kernel waits for ever.
+    Stall,
+}
+
+impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "QEMU crashed: {}", self.0)
+        match self {
+            Self::Crash(status) => write!(f, "QEMU crashed: {status}"),
+            Self::Stall => f.write_str("QEMU lost a timer interrupt and the guest waits for it"),
+        }
     }
 }
 
-impl std::error::Error for Crash {}
+impl std::error::Error for Fault {}
 
 impl Guest {
     /// Starts guest `number` in a directory of its own under `work`.
@@ -85,12 +96,13 @@ impl Guest {
         format!("guest{}", self.number)
     }
 
-    /// Whether it runs still; a QEMU that refused its arguments is an error, one that crashed a [`Crash`].
+    /// Whether it runs still; a QEMU that refused its arguments is an error, one that failed a [`Fault`].
     pub fn running(&mut self) -> Result<bool> {
         match self.process.try_wait().context("QEMU could not be waited for")? {
+            None if self.text(CONSOLE).contains(STALL) => Err(Fault::Stall.into()),
             None => Ok(true),
             Some(status) if status.success() => Ok(false),
-            Some(status) if status.signal().is_some() => Err(Crash(status).into()),
+            Some(status) if status.signal().is_some() => Err(Fault::Crash(status).into()),
             Some(status) => bail!("QEMU ended with {status}: {}", self.text("qemu.txt").trim()),
         }
     }
@@ -131,7 +143,8 @@ impl Guest {
     }
 
     fn text(&self, name: &str) -> String {
-        fs::read_to_string(self.directory.join(name)).unwrap_or_default()
+        fs::read(self.directory.join(name))
+            .map_or_else(|_| String::new(), |text| String::from_utf8_lossy(&text).into_owned())
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::gdrdrv;
-use super::guest::{Crash, Guest};
+use super::guest::{Fault, Guest};
 use super::image::Image;
 use super::machine::Machine;
 use super::outcome::Outcome;
@@ -28,8 +28,9 @@ pub struct Job {
 
 /// Runs a job and waits for its end. A script that fails is an outcome; an error means that the machine did not run.
 ///
-/// QEMU 7.2 itself crashes now and then where it emulates several CPUs by several threads (SIGSEGV, one boot in some
-/// dozens on two busy cores). That is not the guest's doing: the job is begun again, and that is said.
+/// QEMU 7.2 itself fails now and then where it emulates several CPUs by several threads: it crashes (SIGSEGV, one boot in
+/// some dozens on two busy cores), or loses a timer interrupt. That is not the guest's doing: the job is begun again,
+/// and that is said.
 pub fn run(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
     const TRIES: usize = 3;
     if machine.gdrdrv {
@@ -38,7 +39,7 @@ pub fn run(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
     }
     for _ in 1..TRIES {
         match attempt(machine, image, job) {
-            Err(error) if error.is::<Crash>() => {
+            Err(error) if error.is::<Fault>() => {
                 progress(format_args!("{}: {error}; once more", machine.name));
             }
             result => return result,

@@ -103,8 +103,9 @@ fn kernel_arguments(machine: &Machine) -> String {
         Iommu::Off => " intel_iommu=off",
         Iommu::On => " intel_iommu=on",
     };
-    // A panic ends the run at once: with -no-reboot QEMU exits.
-    format!("console=ttyS0 panic=-1 loglevel=4{iommu}")
+    // A panic ends the run at once: with -no-reboot QEMU exits. Timers that tick by themselves: of one that is set anew
+    // each time a single lost interrupt stops a CPU for ever, and QEMU loses some.
+    format!("console=ttyS0 panic=-1 loglevel=4 nohz=off highres=off{iommu}")
 }
 
 /// Two guests share a cable; one alone has a card that is up and leads nowhere.
