@@ -174,6 +174,44 @@ fn an_interruption_prints_what_was_measured_and_ends_with_3() {
         report["notes"]
     );
     assert!(!results(&report).is_empty());
+    let crossing = |result: &Value| {
+        result["name"]
+            .as_str()
+            .is_some_and(|name| name.starts_with("crossover"))
+    };
+    assert!(
+        !results(&report).iter().any(crossing),
+        "nobody knows where a sweep cut short would have crossed"
+    );
+}
+
+/// Sizes that end in the middle of a word, where the last place of a read is the buffer's end.
+#[test]
+fn odd_sizes_are_no_wrong_bytes() {
+    for _ in 0..3 {
+        let run = Gdr::new()
+            .args(&[
+                "probe",
+                "copy",
+                "--sim",
+                "--quick",
+                "--size",
+                "64,164,65535,524287,1048575",
+            ])
+            .run();
+        assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
+    }
+}
+
+#[test]
+fn a_curve_hides_no_failure() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("libcuda.so.1"), "no library").expect("a file");
+    for format in ["curve", "svg"] {
+        let run = with_cuda(directory.path(), &["probe", "copy", "--format", format]);
+        assert_eq!(run.code, 1, "{format}");
+        assert!(run.stderr.contains("libcuda.so.1"), "{format}: {}", run.stderr);
+    }
 }
 
 #[test]
@@ -227,6 +265,9 @@ fn a_driver_that_hangs_is_given_up_with_what_was_waited_for() {
     ] {
         assert!(notes.contains(word), "{word}: {notes}");
     }
+    // Also where a GPU is named: it may be there all the same.
+    let named = with_cuda(directory.path(), &[&COPY[..], &["--gpu", "0"]].concat());
+    assert_eq!(named.code, 3, "{}", named.stderr);
     let doctor = [
         "--library-timeout",
         "1",

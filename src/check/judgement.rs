@@ -83,6 +83,11 @@ impl Judgement {
             .needs(needs)
     }
 
+    /// It could not be determined, for a reason that is no source's.
+    pub fn undetermined(subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Rule::Unknown, subject, message)
+    }
+
     /// Gives this case a weight of its own.
     #[must_use]
     pub fn weighing(mut self, weight: Severity) -> Self {

@@ -53,6 +53,11 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
         )
         .evidence(format!("mapped through {backend}"), reason)
         .advice("report it with the output of gdr probe copy --format json; choose another backend with GDR_BACKEND"),
+        MappingTrial::NotTried { reason } => {
+            return Judgement::undetermined(subject, "cannot tell: it has no memory to map for this process")
+                .evidence("the trial", reason)
+                .needs("a GPU with 64 KiB free that this process may use: others have filled or taken it");
+        }
         MappingTrial::Refused { reason } => Judgement::broken(subject, "No backend maps its memory for the CPU.")
             .evidence("the trial", reason)
             .advice(ADVICE),
@@ -181,5 +186,12 @@ mod tests {
         facts.mapping = Some(Fact::Unknown(Why::TimedOut));
         assert_eq!(only("mapping.backend", &facts).outcome, Outcome::Unknown);
         assert_eq!(only("mapping.backend", &machine()).outcome, Outcome::Skip);
+        let full = tried(MappingTrial::NotTried {
+            reason: "out of memory".to_owned(),
+        });
+        let found = only("mapping.backend", &full);
+        assert_eq!(found.outcome, Outcome::Unknown, "{}", found.message);
+        assert!(found.evidence.iter().any(|evidence| evidence.value == "out of memory"));
+        assert!(found.needs.is_some_and(|needs| needs.contains("others have filled")));
     }
 }

@@ -56,6 +56,11 @@ pub enum MappingTrial {
         /// Where, what was expected, what was found.
         reason: String,
     },
+    /// There was no memory to map: the GPU is full, or belongs to somebody else's process.
+    NotTried {
+        /// Why.
+        reason: String,
+    },
     /// It could not be mapped.
     Refused {
         /// Why.

@@ -1,6 +1,5 @@
 //! What stands around every function that C calls: no panic gets past it, and what is refused is logged.
 
-use std::error::Error;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -32,15 +31,9 @@ pub(crate) fn report(function: &str, refusal: &Refusal) {
     if !log::listening(Level::Error) {
         return;
     }
-    let mut causes = String::new();
-    let mut next = refusal.source();
-    while let Some(cause) = next {
-        causes.push_str(": ");
-        causes.push_str(&cause.to_string());
-        next = cause.source();
-    }
+    let words = gpu::sentence(refusal);
     log::say(
         Level::Error,
-        format_args!("{function}: {refusal}{causes} (errno {})", refusal.errno()),
+        format_args!("{function}: {words} (errno {})", refusal.errno()),
     );
 }

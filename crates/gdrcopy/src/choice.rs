@@ -110,7 +110,7 @@ fn try_on(found: &Found, memory: &DeviceMemory) -> Result<(), Error> {
 fn refused(backend: BackendKind, error: &Error) -> Explanation {
     let why = match error {
         Error::Refused { why, .. } => why.clone(),
-        other => sentence(other),
+        other => gpu::sentence(other),
     };
     Explanation {
         backend,
@@ -118,17 +118,6 @@ fn refused(backend: BackendKind, error: &Error) -> Explanation {
         why,
         denied: error.kind() == Kind::Denied,
     }
-}
-
-/// An error with what caused it, in one line.
-fn sentence(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub mod nvml;
 mod operation;
 mod pattern;
 pub mod pointer;
+mod sentence;
 pub mod sim;
 mod stream;
 
@@ -37,4 +38,5 @@ pub use host::{HostMemory, PinnedOptions};
 pub use memory::{Allocation, DeviceMemory, Memory};
 pub use operation::{Compare, MemoryOperation};
 pub use pattern::{Mismatches, Pattern};
+pub use sentence::sentence;
 pub use stream::Stream;

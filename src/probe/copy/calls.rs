@@ -5,7 +5,7 @@ use std::time::Instant;
 use gdrcopy::{MapRequest, PinFlags};
 use gpu::{Allocation, DeviceMemory};
 
-use super::session::{Session, Trouble, reason};
+use super::session::{Session, Trouble};
 use crate::probe::events::Teller;
 use crate::probe::sampling::Sampler;
 
@@ -31,7 +31,7 @@ pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble
                 "api.pin",
                 Some(*bytes),
                 false,
-                reason(&trouble),
+                gpu::sentence(&trouble),
             ))?,
         }
     }

@@ -8,7 +8,7 @@ use gpu::Gpu;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::request::{Request, Task};
-use super::session::{Session, Trouble, reason};
+use super::session::{Session, Trouble};
 use super::{calls, kernels_check, ping_pong, sweep, validate};
 use crate::model::{BackendChoice, BackendOutcome, Bdf, IdList};
 use crate::probe::events::{Event, Listed, Teller};
@@ -33,7 +33,7 @@ pub fn answer(request: Request, out: &mut dyn Write) -> io::Result<()> {
                         "map",
                         None,
                         true,
-                        reason(&trouble),
+                        gpu::sentence(&trouble),
                     ),
                 )?,
             }
@@ -66,7 +66,7 @@ fn list(sim: bool, teller: &mut Teller<'_>) -> io::Result<()> {
         Ok(devices) => return teller.tell(&Event::Listed(devices.iter().map(listed).collect())),
         Err(error) => format!(
             "there is no GPU to probe: {}; gdr doctor tells more, --sim needs no GPU",
-            reason(&error)
+            gpu::sentence(&error)
         ),
     };
     teller.result(machine.impossible("gpu", None, true, why))

@@ -4,7 +4,7 @@ use gdrcopy::Mapping;
 use gdrcopy::copy::{Copier, kernels};
 
 use super::Depth;
-use super::session::{Session, Trouble, device_differs, pattern, reason, wrong_at};
+use super::session::{Session, Trouble, device_differs, pattern, wrong_at};
 use super::validate::Verified;
 use crate::probe::bytes::compare;
 use crate::probe::events::Teller;
@@ -49,7 +49,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
             Ok(Verified::Right(verified)) => session.about.right(&name, None, verified),
             Ok(Verified::Wrong(reason)) => session.about.wrong(&name, None, reason),
             Err(Trouble::Io(error)) => return Err(error.into()),
-            Err(trouble) => session.about.impossible(&name, None, false, reason(&trouble)),
+            Err(trouble) => session.about.impossible(&name, None, false, gpu::sentence(&trouble)),
         };
         session.mapping.set_copier(chosen)?;
         teller.result(result)?;

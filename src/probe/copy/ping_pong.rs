@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gpu::Allocation;
 
-use super::session::{Session, Trouble, map, reason};
+use super::session::{Session, Trouble, map};
 use crate::model::ProbeResult;
 use crate::probe::events::Teller;
 
@@ -23,7 +23,9 @@ pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble
     teller.doing_for("a kernel that answers the CPU", PATIENCE)?;
     let result = match play(session) {
         Ok(result) => result,
-        Err(trouble) => session.about.impossible(NAME, Some(FLAG), false, reason(&trouble)),
+        Err(trouble) => session
+            .about
+            .impossible(NAME, Some(FLAG), false, gpu::sentence(&trouble)),
     };
     Ok(teller.result(result)?)
 }

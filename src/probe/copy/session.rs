@@ -1,6 +1,5 @@
 //! What every part of the work needs: a GPU, a stream, a backend, and a buffer mapped for the CPU.
 
-use std::error::Error;
 use std::io;
 use std::time::Duration;
 
@@ -34,21 +33,6 @@ pub enum Trouble {
     /// The kernel refused to bind it.
     #[error("this process cannot be bound to NUMA node {0}")]
     Bind(u32, #[source] io::Error),
-}
-
-/// An error with its causes, in one line.
-pub fn reason(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        // Transparent errors repeat their cause.
-        if !text.ends_with(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = error.source();
-    }
-    text.replace('\n', "; ")
 }
 
 /// The GPU under the probe, mapped.

@@ -2,7 +2,7 @@
 
 use gpu::{HostMemory, Kind, Pattern};
 
-use super::session::{Session, Trouble, allowance, device_differs, pattern, reason, wrong_at};
+use super::session::{Session, Trouble, allowance, device_differs, pattern, wrong_at};
 use crate::probe::bytes::compare;
 use crate::probe::events::Teller;
 use crate::probe::sampling::{time, time_singly};
@@ -52,7 +52,7 @@ fn pinned(session: &Session<'_>, bytes: usize, teller: &mut Teller<'_>) -> Resul
         Ok(memory) => Ok(Some(memory)),
         Err(error) => {
             let required = error.kind() == Kind::Broken;
-            let why = reason(&error);
+            let why = gpu::sentence(&error);
             teller.result(session.about_cuda.impossible("cuda.pinned", Some(bytes), required, why))?;
             Ok(None)
         }

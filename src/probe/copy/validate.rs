@@ -4,7 +4,7 @@ use gdrcopy::Mapping;
 use gpu::{Allocation, DeviceMemory, Kind, Pattern};
 
 use super::Depth;
-use super::session::{Session, Trouble, allowance, device_differs, map, pattern, reason, wrong_at};
+use super::session::{Session, Trouble, allowance, device_differs, map, pattern, wrong_at};
 use crate::model::ProbeResult;
 use crate::probe::bytes::{Mismatch, compare};
 use crate::probe::events::Teller;
@@ -71,7 +71,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
                     teller.result(
                         session
                             .about
-                            .impossible(&name, Some(*bytes), required, reason(&trouble)),
+                            .impossible(&name, Some(*bytes), required, gpu::sentence(&trouble)),
                     )?;
                 }
             }
@@ -81,7 +81,9 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
     let name = "validate.malloc.neighbours";
     let result = match neighbours(session) {
         Ok(found) => found.result(&session.about, name, NEIGHBOUR),
-        Err(trouble) => session.about.impossible(name, Some(NEIGHBOUR), true, reason(&trouble)),
+        Err(trouble) => session
+            .about
+            .impossible(name, Some(NEIGHBOUR), true, gpu::sentence(&trouble)),
     };
     Ok(teller.result(result)?)
 }

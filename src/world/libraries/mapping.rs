@@ -18,8 +18,12 @@ pub fn try_each() -> MappingOutcome {
         },
         Ok(devices) => MappingOutcome::Tried(devices.iter().map(try_one).collect()),
         Err(error) => match (&error, error.kind()) {
-            (gpu::Error::Library(_), Kind::Absent) => MappingOutcome::Absent { reason: words(&error) },
-            _ => MappingOutcome::Failed { reason: words(&error) },
+            (gpu::Error::Library(_), Kind::Absent) => MappingOutcome::Absent {
+                reason: gpu::sentence(&error),
+            },
+            _ => MappingOutcome::Failed {
+                reason: gpu::sentence(&error),
+            },
         },
     }
 }
@@ -28,8 +32,14 @@ fn try_one(device: &Device) -> GpuMapping {
     let (trial, backends) = match trial(device.ordinal) {
         Ok(tried) => tried,
         Err(error) => {
-            let reason = words(error.as_ref());
-            (MappingTrial::Refused { reason }, backends(&Gdr::explain()))
+            let reason = gpu::sentence(error.as_ref());
+            let busy = |error: &gpu::Error| matches!(error.kind(), Kind::Busy | Kind::OutOfMemory);
+            // Of CUDA, before anything was mapped: gdrcopy's errors are of another type.
+            let trial = match error.downcast_ref::<gpu::Error>().is_some_and(busy) {
+                true => MappingTrial::NotTried { reason },
+                false => MappingTrial::Refused { reason },
+            };
+            (trial, backends(&Gdr::explain()))
         }
     };
     GpuMapping {
@@ -100,15 +110,4 @@ fn backends(found: &[gdrcopy::Explanation]) -> Vec<BackendChoice> {
         why: found.why.clone(),
     })
     .collect()
-}
-
-/// An error with its causes, in one line.
-fn words(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text.replace('\n', "; ")
 }

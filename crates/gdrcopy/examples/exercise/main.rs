@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use gdrcopy::{BackendKind, Copied, Crossover, Gdr, MapRequest, PinFlags};
-use gpu::{Allocation, Gpu, Pattern, Stream};
+use gpu::{Allocation, Gpu, Pattern, Stream, sentence};
 
 use machine::{Ended, become_nobody, footprint, in_child};
 
@@ -533,16 +533,6 @@ fn hold(world: &World) -> Outcome {
     say(&format!("holding {} mappings of 512 MiB", held.len()))?;
     std::thread::sleep(std::time::Duration::from_secs(60));
     Ok(())
-}
-
-fn sentence(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 fn say(line: &str) -> Outcome {

@@ -97,7 +97,7 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     ] {
         report.trial(format_args!("describe: {name}"), || {
             match pointer::describe(DevicePtr::new(address)) {
-                Err(error) if pointer::is_unknown(&error) => Ok(crate::causes(&error)),
+                Err(error) if pointer::is_unknown(&error) => Ok(gpu::sentence(&error)),
                 other => Err(format!("{other:?}").into()),
             }
         })?;

@@ -68,7 +68,7 @@ impl Report {
             Ok(words) => self.say(format_args!("ok    {name} ({took:.2} ms) {words}")),
             Err(error) => {
                 self.failed += 1;
-                self.say(format_args!("FAIL  {name} ({took:.2} ms) {}", causes(&*error)))
+                self.say(format_args!("FAIL  {name} ({took:.2} ms) {}", gpu::sentence(&*error)))
             }
         }
     }
@@ -77,7 +77,7 @@ impl Report {
     pub fn maybe(&mut self, name: impl Display, body: impl FnOnce() -> Outcome) -> io::Result<()> {
         match body() {
             Ok(words) => self.say(format_args!("yes   {name} {words}")),
-            Err(error) => self.say(format_args!("no    {name}: {}", causes(&*error))),
+            Err(error) => self.say(format_args!("no    {name}: {}", gpu::sentence(&*error))),
         }
     }
 
@@ -85,17 +85,6 @@ impl Report {
     pub fn say(&self, words: impl Display) -> io::Result<()> {
         writeln!(io::stdout(), "{words}")
     }
-}
-
-/// An error and what caused it.
-pub fn causes(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        words += &format!(": {cause}");
-        next = cause.source();
-    }
-    words
 }
 
 /// An error unless `condition`.
