@@ -183,4 +183,57 @@ mod tests {
             Some(libc::EINVAL)
         );
     }
+
+    /// What the kernel does where a driver refuses: the addresses are free before anybody is told.
+    fn refused_at(vma: &Vma, at: usize, length: usize) -> *mut libc::c_void {
+        let address = vma.base().as_ptr().wrapping_add(at).cast();
+        // SAFETY: a part of the range this test reserved.
+        assert_eq!(unsafe { libc::munmap(address, length) }, 0);
+        address
+    }
+
+    fn is_free(address: *mut libc::c_void, length: usize) -> bool {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: replaces nothing.
+        let got = unsafe { libc::mmap(address, length, libc::PROT_NONE, flags, -1, 0) };
+        if got != libc::MAP_FAILED {
+            // SAFETY: made just now.
+            unsafe { libc::munmap(got, length) };
+        }
+        got == address
+    }
+
+    #[test]
+    fn a_gap_after_a_refusal_is_closed_and_all_is_given_back() {
+        let mut vma = Vma::reserve(3 * 4096).unwrap();
+        let base = vma.base().as_ptr().cast();
+        let gap = refused_at(&vma, 4096, 4096);
+        vma.close_gap(4096, 4096);
+        assert!(!is_free(gap, 4096) && vma.lost.is_none());
+        drop(vma);
+        assert!(is_free(base, 3 * 4096));
+    }
+
+    #[test]
+    fn what_somebody_else_put_into_the_gap_stays_theirs() {
+        let shown = file(&[7; 4096]);
+        let mut vma = Vma::reserve(3 * 4096).unwrap();
+        let base: *mut u8 = vma.base().as_ptr();
+        vma.place(0, 4096, shown.as_fd(), 0).unwrap().unwrap();
+        let gap = refused_at(&vma, 4096, 4096);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: the gap is free; this is the other thread's allocation.
+        let theirs = unsafe { libc::mmap(gap, 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        assert_eq!(theirs, gap);
+        // SAFETY: a page of their own.
+        unsafe { theirs.cast::<u8>().write_volatile(9) };
+        vma.close_gap(4096, 4096);
+        assert_eq!(vma.lost, Some((4096, 4096)));
+        drop(vma);
+        // SAFETY: still mapped, which is what is asserted.
+        assert_eq!(unsafe { theirs.cast::<u8>().read_volatile() }, 9);
+        assert!(is_free(base.cast(), 4096) && is_free(base.wrapping_add(8192).cast(), 4096));
+        // SAFETY: theirs, and no longer needed.
+        unsafe { libc::munmap(theirs, 4096) };
+    }
 }

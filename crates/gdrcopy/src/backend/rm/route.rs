@@ -15,6 +15,7 @@ use super::trust::{Trial, Walk};
 use super::view::Piece;
 use super::walk;
 use crate::Error;
+use crate::error::Kind;
 use crate::pages::GPU_PAGE;
 
 /// The objects that hold an allocation, laid end to end, and where they begin.
@@ -201,18 +202,22 @@ fn imported(
 /// By proven paths from CUDA's handle of the allocation mapped at `base`.
 pub(crate) fn by_walk(trial: Trial<'_>, walk: &Walk, base: DevicePtr, size: u64) -> Result<Located, Error> {
     // Held while the paths are followed, so that the structures stay.
-    let retained = trial.owner.retain(base).map_err(|_| {
-        refused(
-            base,
-            "it is neither cuMemAlloc's nor cuMemCreate's memory of this process: memory opened from another process is mapped only \
-             where it was allocated",
-        )
-    })?;
+    let retained = match trial.owner.retain(base) {
+        Err(error) if error.kind() == gpu::Kind::Invalid => {
+            return Err(refused(
+                base,
+                "it is neither cuMemAlloc's nor cuMemCreate's memory of this process: memory opened from another process is mapped \
+                 only where it was allocated",
+            ));
+        }
+        answer => answer.map_err(no_handle)?,
+    };
     let mut found = None;
     for number in walk::candidates(&walk.paths, retained.address()) {
-        // What is no object, not in video memory, or of another size is a number the heap put there.
-        let Ok(located) = by_number(trial, (walk.client, number), base, size) else {
-            continue;
+        let located = match by_number(trial, (walk.client, number), base, size) {
+            Ok(located) => located,
+            Err(error) if is_of_the_number(&error) => continue,
+            Err(error) => return Err(error),
         };
         if found.replace(located).is_some() {
             return Err(refused(
@@ -228,6 +233,15 @@ pub(crate) fn by_walk(trial: Trial<'_>, walk: &Walk, base: DevicePtr, size: u64)
              is mapped only where it was allocated",
         )
     })
+}
+
+/// Whether a failure of [`by_number`] tells of the number: what is no object, not in video memory, or of another size is
+/// something the heap put there. Files or memory that are used up tell nothing.
+pub(crate) fn is_of_the_number(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Rm { .. } | Error::Memory { .. } | Error::Verification { .. }
+    ) && error.kind() != Kind::OutOfMemory
 }
 
 /// By client and number of an object that should be exactly the allocation.
@@ -247,10 +261,14 @@ pub(crate) fn by_number(trial: Trial<'_>, place: (u32, u32), base: DevicePtr, si
 }
 
 pub(crate) fn retain(trial: Trial<'_>, address: DevicePtr) -> Result<Box<dyn Retained>, Error> {
-    trial.owner.retain(address).map_err(|source| Error::Cuda {
+    trial.owner.retain(address).map_err(no_handle)
+}
+
+fn no_handle(source: gpu::Error) -> Error {
+    Error::Cuda {
         operation: "get CUDA's handle of the allocation",
         source,
-    })
+    }
 }
 
 /// A reference of ours to CUDA's object: its pages stay as long as we hold it.

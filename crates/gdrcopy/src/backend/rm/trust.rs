@@ -198,13 +198,15 @@ impl Trust {
             let plausible = |number: u32| number >> 20 == client.memory >> 20;
             for depth in walk::DEPTHS {
                 for Trace { numbers, paths } in walk::search(&roots, depth, &plausible).into_iter().take(TRACES) {
-                    let own = samples.iter().zip(&numbers).all(|(sample, &number)| {
+                    let proven = samples.iter().zip(&numbers).try_for_each(|(sample, &number)| {
                         let place = (client.handle, number);
-                        let located = route::by_number(trial, place, sample.own.address, sample.own.bytes as u64);
-                        located.and_then(|located| self.prove(trial, sample, &located)).is_ok()
+                        let located = route::by_number(trial, place, sample.own.address, sample.own.bytes as u64)?;
+                        self.prove(trial, sample, &located)
                     });
-                    if !own {
-                        continue;
+                    match proven {
+                        Ok(()) => {}
+                        Err(error) if route::is_of_the_number(&error) => continue,
+                        Err(error) => return Err(error),
                     }
                     let paths = witnessed(trial, client.handle, numbers, paths)?;
                     if !paths.is_empty() {
@@ -294,10 +296,14 @@ fn witnessed(trial: Trial<'_>, client: u32, mut seen: Vec<u32>, mut paths: Vec<P
         clutter.extend((0..random::word() % 24).map(|_| Vec::with_capacity(16 + (random::word() % 1024) as usize)));
         let (handle, bytes) = trial.bench.unmapped(blocks * CREATED).map_err(unavailable)?;
         let numbers = walk::candidates(&paths, handle.address());
-        let own = numbers.into_iter().find(|&number| {
-            let place = (client, number);
-            !seen.contains(&number) && route::by_number(trial, place, trial.near, bytes as u64).is_ok()
-        });
+        let mut own = None;
+        for number in numbers.into_iter().filter(|number| !seen.contains(number)) {
+            match route::by_number(trial, (client, number), trial.near, bytes as u64) {
+                Ok(_) => own = own.or(Some(number)),
+                Err(error) if route::is_of_the_number(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
         paths.retain(|path| own.is_some() && path.follow(handle.address()) == own);
         seen.extend(own);
         held.push(handle);
