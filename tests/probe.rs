@@ -190,7 +190,7 @@ fn an_interruption_prints_what_was_measured_and_ends_with_3() {
 fn odd_sizes_are_no_wrong_bytes() {
     for _ in 0..3 {
         let run = Gdr::new()
-            .args(&[
+            .args([
                 "probe",
                 "copy",
                 "--sim",
