@@ -5,12 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may name. A room that is not here is an error: it has to be thought about.
-const MAY_KNOW: [(&str, &[&str]); 12] = [
+const MAY_KNOW: [(&str, &[&str]); 13] = [
     ("model", &[]),
     ("pci", &["model"]),
     ("profile", &["model"]),
     ("world", &["model"]),
     ("collect", &["model", "pci", "world"]),
+    ("import", &["model", "pci"]),
     ("topo", &["model"]),
     ("check", &["model", "profile", "topo"]),
     ("probe", &["model", "topo"]),
@@ -19,7 +20,7 @@ const MAY_KNOW: [(&str, &[&str]); 12] = [
     (
         "cmd",
         &[
-            "check", "cli", "collect", "model", "pci", "probe", "profile", "render", "topo", "world",
+            "check", "cli", "collect", "import", "model", "pci", "probe", "profile", "render", "topo", "world",
         ],
     ),
     ("main", &["cli", "cmd", "probe", "world"]),

@@ -26,18 +26,19 @@ impl Generation {
     /// NVIDIA hands out device ids by generation. In pci.ids every display function below 0x1e00 is Volta or older, and
     /// none from there on is; the open kernel modules' list of supported parts starts at 0x1e02. Blackwell's parts lie at
     /// 0x2900 (GB100) and above, which is general knowledge: pci.ids of 2024 does not have them yet.
-    pub fn of(ids: &Ids) -> Self {
+    pub fn of(ids: &Ids) -> Option<Self> {
         match ids.device {
-            _ if ids.is_coherent_gpu() => Self::OpenOnly,
-            0..0x1e00 => Self::BeforeTuring,
-            0x1e00..0x2900 => Self::TuringToHopper,
-            0x2900.. => Self::OpenOnly,
+            _ if ids.is_coherent_gpu() => Some(Self::OpenOnly),
+            Some(0..0x1e00) => Some(Self::BeforeTuring),
+            Some(0x1e00..0x2900) => Some(Self::TuringToHopper),
+            Some(0x2900..) => Some(Self::OpenOnly),
+            None => None,
         }
     }
 
     /// The generation of a GPU, where its ids are known.
     pub fn of_device(device: &PciDevice) -> Option<Self> {
-        device.ids.known().map(Self::of)
+        device.ids.known().and_then(Self::of)
     }
 }
 
@@ -112,15 +113,15 @@ mod tests {
             })
         };
         // P100, V100, T4, A100, H100, L40, GH200, B200, RTX 5090.
-        assert_eq!(generation(0x15f8), Generation::BeforeTuring);
-        assert_eq!(generation(0x1db4), Generation::BeforeTuring);
-        assert_eq!(generation(0x1eb8), Generation::TuringToHopper);
-        assert_eq!(generation(0x20b0), Generation::TuringToHopper);
-        assert_eq!(generation(0x2330), Generation::TuringToHopper);
-        assert_eq!(generation(0x26b5), Generation::TuringToHopper);
-        assert_eq!(generation(0x2342), Generation::OpenOnly);
-        assert_eq!(generation(0x2901), Generation::OpenOnly);
-        assert_eq!(generation(0x2b85), Generation::OpenOnly);
+        assert_eq!(generation(Some(0x15f8)), Some(Generation::BeforeTuring));
+        assert_eq!(generation(Some(0x1db4)), Some(Generation::BeforeTuring));
+        assert_eq!(generation(Some(0x1eb8)), Some(Generation::TuringToHopper));
+        assert_eq!(generation(Some(0x20b0)), Some(Generation::TuringToHopper));
+        assert_eq!(generation(Some(0x2330)), Some(Generation::TuringToHopper));
+        assert_eq!(generation(Some(0x26b5)), Some(Generation::TuringToHopper));
+        assert_eq!(generation(Some(0x2342)), Some(Generation::OpenOnly));
+        assert_eq!(generation(Some(0x2901)), Some(Generation::OpenOnly));
+        assert_eq!(generation(Some(0x2b85)), Some(Generation::OpenOnly));
     }
 
     #[test]

@@ -33,6 +33,20 @@ pub struct Global {
     #[arg(long, value_name = "DIR", global = true, help_heading = "Global options")]
     pub sysroot: Option<PathBuf>,
 
+    /// Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo
+    ///
+    /// What it is, is seen from its content: what 'gdr snapshot' wrote (also compressed), the text of 'lspci -vvv' or
+    /// 'lspci -xxxx' (run as root it tells more), XML of 'lstopo --of xml', JSON of 'rdma_topo dump'. What the file cannot
+    /// tell is unknown. '-' is standard input.
+    #[arg(
+        long,
+        value_name = "FILE",
+        global = true,
+        conflicts_with = "sysroot",
+        help_heading = "Global options"
+    )]
+    pub from: Option<PathBuf>,
+
     /// When to use colour; auto means on a terminal, unless NO_COLOR is set
     #[arg(
         long,

@@ -4,18 +4,19 @@ use std::io::Write;
 
 use anyhow::{Context as _, bail};
 
+use super::machine::Machine;
 use crate::check::{self, CHECKS, Ctx};
 use crate::cli::{Doctor, DoctorFormat, Global, Platform, style};
-use crate::collect::{self, Want};
+use crate::collect::Want;
 use crate::model::{PlatformKind, Summary};
 use crate::profile::{Expectations, Profile, SHIPPED};
 use crate::render::doctor::{self, Report};
 use crate::topo::{self, Forest};
-use crate::world::{NvmlWant, World};
+use crate::world::NvmlWant;
 
 /// Examines the machine.
 pub fn run(
-    world: &World,
+    machine: &Machine,
     global: &Global,
     options: &Doctor,
     out: &mut dyn Write,
@@ -25,11 +26,11 @@ pub fn run(
         super::print(out, &doctor::list(CHECKS.iter().map(|c| (c.id, c.severity, c.rule))))?;
         return Ok(0);
     }
-    if options.live && !world.is_live() {
-        bail!("--live tries the hardware of the machine gdr runs on: it cannot be had with --sysroot");
+    if options.live && !machine.is_live() {
+        bail!("--live tries the hardware of the machine gdr runs on: it cannot be had with --sysroot or --from");
     }
     let expectations = expectations(&options.profile)?;
-    let mut facts = collect::facts(world, want(options.live));
+    let mut facts = machine.facts(want(options.live));
     facts.platform.asserted = options.platform.map(|platform| match platform {
         Platform::BareMetal => PlatformKind::BareMetal,
         Platform::Guest => PlatformKind::Guest,

@@ -1,27 +1,28 @@
 //! One file a command: it reads a world, thinks with the other rooms, prints. The only place with anyhow.
 
 mod doctor;
+mod machine;
 mod names;
 mod probe;
 mod topo;
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use anyhow::Context as _;
+
+use machine::Machine;
 
 use crate::cli::{Cli, Command, Global};
 use crate::model::Facts;
 use crate::render::printable;
-use crate::world::World;
 
 /// Runs a command and returns its exit code.
 pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
-    let world = world(&cli.global)?;
+    let machine = Machine::of(&cli.global)?;
     match &cli.command {
-        Command::Doctor(options) => doctor::run(&world, &cli.global, options, out, err),
-        Command::Topo(options) => topo::run(&world, &cli.global, options, out, err),
-        Command::Probe(options) => probe::run(&world, &cli.global, options, out, err),
+        Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),
+        Command::Topo(options) => topo::run(&machine, &cli.global, options, out, err),
+        Command::Probe(options) => probe::run(&machine, &cli.global, options, out, err),
     }
 }
 
@@ -30,13 +31,6 @@ fn print(out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write the output"),
         _ => Ok(()),
-    }
-}
-
-fn world(global: &Global) -> anyhow::Result<World> {
-    match &global.sysroot {
-        Some(root) => World::directory(root).context("--sysroot wants a directory laid out like a machine's root"),
-        None => World::live(Duration::from_secs(global.library_timeout)).context("this machine cannot be read"),
     }
 }
 

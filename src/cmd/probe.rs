@@ -6,47 +6,47 @@ use std::time::Duration;
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::machine::Machine;
 use crate::cli::{CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, style};
-use crate::collect::{self, Want};
+use crate::collect::Want;
 use crate::model::{Fact, Facts, Kind, NumaNode};
-use crate::probe::copy::{self, Depth, Machine, Nodes, Options, Place};
+use crate::probe::copy::{self, Depth, Nodes, Options, Place};
 use crate::probe::events::Step;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
 use crate::render::probe as render;
 use crate::topo::{self, Forest};
-use crate::world::World;
 
 /// Probes.
 pub fn run(
-    world: &World,
+    machine: &Machine,
     global: &Global,
     options: &Probe,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    if !world.is_live() {
-        bail!("a probe moves bytes on the machine it runs on: it cannot be had with --sysroot");
+    if !machine.is_live() {
+        bail!("a probe moves bytes on the machine it runs on: it cannot be had with --sysroot or --from");
     }
     match &options.what {
-        ProbeWhat::Copy(options) => copy(world, global, options, out, err),
+        ProbeWhat::Copy(options) => copy(machine, global, options, out, err),
     }
 }
 
 fn copy(
-    world: &World,
+    machine: &Machine,
     global: &Global,
     wanted: &CopyProbe,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let facts = collect::facts(world, Want::default());
+    let facts = machine.facts(Want::default());
     super::notes(global, &facts, err);
     let options = options(global, wanted)?;
-    let machine = machine(&facts);
+    let promised = promised(&facts);
     let interrupts = Interrupts::catch()?;
     let bar = bar();
-    let report = copy::run(&options, &machine, &interrupts, &mut |subject, step| {
+    let report = copy::run(&options, &promised, &interrupts, &mut |subject, step| {
         show(&bar, subject, step)
     });
     bar.finish_and_clear();
@@ -112,7 +112,7 @@ fn options(global: &Global, wanted: &CopyProbe) -> anyhow::Result<Options> {
 }
 
 /// What the PCI tree promises.
-fn machine(facts: &Facts) -> Machine {
+fn promised(facts: &Facts) -> copy::Machine {
     let topology = topo::topology(facts);
     let forest = Forest::new(facts.devices());
     let gpus = topology.rows_of(Kind::Gpu).filter_map(|(_, row)| {
@@ -136,7 +136,7 @@ fn machine(facts: &Facts) -> Machine {
         id: node.id,
         cpus: copy::usable(&node.cpus),
     };
-    Machine {
+    copy::Machine {
         host: facts.host.clone(),
         gpus: gpus.collect(),
         nodes: nodes.map(within_reach).collect(),

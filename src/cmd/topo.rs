@@ -4,23 +4,23 @@ use std::io::Write;
 
 use anyhow::{Context as _, anyhow, bail};
 
-use super::names::Names;
+use super::machine::Machine;
 use crate::cli::{Global, P2p, Topo, TopoFormat, style};
-use crate::collect::{self, Want};
-use crate::model::{Fact, Facts, Kind, NvmlOutcome, P2pCapability, Topology, Verdict};
+use crate::collect::Want;
+use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, P2pCapability, Topology, Verdict};
 use crate::render::{View, json, pairs, path, smi, svg, table};
 use crate::topo::{self, Forest};
-use crate::world::{NvmlWant, World};
+use crate::world::NvmlWant;
 
 /// Draws the topology.
 pub fn run(
-    world: &World,
+    machine: &Machine,
     global: &Global,
     options: &Topo,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let facts = collect::facts(world, want(options));
+    let facts = machine.facts(want(options));
     super::notes(global, &facts, err);
     if let Some(why) = facts.pci.why() {
         bail!(
@@ -31,8 +31,8 @@ pub fn run(
     }
     let topology = topo::topology(&facts);
     let forest = Forest::new(facts.devices());
-    let names = Names::new(world);
-    let name = |vendor, device| names.of(vendor, device);
+    let names = machine.names();
+    let name = |ids: &Ids| names.of(ids);
     let view = View {
         facts: &facts,
         topology: &topology,

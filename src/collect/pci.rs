@@ -82,7 +82,7 @@ fn device(files: &dyn Files, bdf: Bdf, name: &str, notes: &mut Vec<Note>) -> Pci
         // A virtual function's vendor and device read as ones; the kernel knows them from its physical function.
         Some(header) if header.vendor != 0xffff => Fact::Known(Ids {
             vendor: header.vendor,
-            device: header.device,
+            device: Some(header.device),
             class: header.class.0,
         }),
         _ => ids(files, &base, notes),
@@ -118,7 +118,11 @@ fn ids(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Ids> {
         device.and_then(|device| {
             class.and_then(
                 |class| match (u16::try_from(vendor), u16::try_from(device), u32::try_from(class)) {
-                    (Ok(vendor), Ok(device), Ok(class)) => Fact::Known(Ids { vendor, device, class }),
+                    (Ok(vendor), Ok(device), Ok(class)) => Fact::Known(Ids {
+                        vendor,
+                        device: Some(device),
+                        class,
+                    }),
                     _ => Fact::Unknown(Why::Broken),
                 },
             )
@@ -160,7 +164,11 @@ fn parse_place(target: &Path, bdf: Bdf) -> Option<Place> {
         let part = part?;
         if let Some(root) = part.strip_prefix("pci").and_then(parse_root) {
             bridges.reverse();
-            return Some(Place { root, bridges });
+            return Some(Place {
+                root,
+                rooted: true,
+                bridges,
+            });
         }
         bridges.push(part.parse().ok()?);
     }
@@ -367,7 +375,11 @@ mod tests {
             let root = RootBus { domain: 1, bus: 0 };
             assert_eq!(
                 parse_place(Path::new(path), bdf),
-                Some(Place { root, bridges }),
+                Some(Place {
+                    root,
+                    rooted: true,
+                    bridges
+                }),
                 "{path}"
             );
         }

@@ -21,6 +21,9 @@ pub struct Facts {
     pub numa: Fact<Vec<NumaNode>>,
     /// RDMA devices, by name and number.
     pub rdma: Fact<Vec<RdmaDevice>>,
+    /// Functions that look like RDMA devices, where the source does not name those: a list of PCI functions alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unnamed_nics: Vec<Bdf>,
     /// NVMe controllers: name and address.
     pub nvme: Fact<Vec<(String, Bdf)>>,
     /// What NVML answered; unknown where it was not asked or did not answer in time.

@@ -11,6 +11,7 @@ mod nvml;
 mod pci;
 mod probe;
 mod rdma;
+mod snapshot;
 mod system;
 mod topology;
 
@@ -28,6 +29,10 @@ pub use probe::{
     ProbeVerdict, ProbedGpu,
 };
 pub use rdma::{RdmaDevice, RdmaPort};
+pub use snapshot::{
+    Failure, Hex, LibraryAnswer, Part, Question, Recorded, RecordedKind, RecordedLibraries, RecordedState,
+    SNAPSHOT_SCHEMA, Snapshot,
+};
 pub use system::{
     Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, NodeFile, NodeState, NumaNode, PeerMemory, Platform, PlatformKind,
     Process,

@@ -27,8 +27,20 @@ pub struct PciDevice {
 pub struct Place {
     /// The root bus: the last `pciDDDD:BB` of the path.
     pub root: RootBus,
+    /// Whether `root` is known to be a root bus. A text that lists functions without the bridges above them ends at the
+    /// outermost bus it tells of, and what is above that it does not say.
+    #[serde(default = "known_root", skip_serializing_if = "is_known_root")]
+    pub rooted: bool,
     /// The bridges above the device, the outermost first.
     pub bridges: Vec<Bdf>,
+}
+
+fn known_root() -> bool {
+    true
+}
+
+fn is_known_root(rooted: &bool) -> bool {
+    *rooted
 }
 
 /// A root bus, `pciDDDD:BB` in sysfs: one host bridge of the root complex.
@@ -51,10 +63,20 @@ impl std::fmt::Display for RootBus {
 pub struct Ids {
     /// Vendor id.
     pub vendor: u16,
-    /// Device id.
-    pub device: u16,
+    /// Device id; none where the source gives a name that no list has.
+    pub device: Option<u16>,
     /// Class code, 24 bits: base, sub, programming interface.
     pub class: u32,
+}
+
+impl std::fmt::Display for Ids {
+    /// Vendor and device as lspci writes them: `10de:2330`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.device {
+            Some(device) => write!(f, "{:04x}:{device:04x}", self.vendor),
+            None => write!(f, "{:04x}:?", self.vendor),
+        }
+    }
 }
 
 impl Ids {
@@ -96,7 +118,7 @@ impl Ids {
     /// NVIDIA GPUs whose memory is coherent with the CPU over NVLink-C2C: GH200 (10de:2342, 2345, 2348), GB200 (2941)
     /// and GB300 (31c2), the parts of Linux's drivers/vfio/pci/nvgrace-gpu.
     pub fn is_coherent_gpu(&self) -> bool {
-        self.vendor == Self::NVIDIA && matches!(self.device, 0x2342 | 0x2345 | 0x2348 | 0x2941 | 0x31c2)
+        self.vendor == Self::NVIDIA && matches!(self.device, Some(0x2342 | 0x2345 | 0x2348 | 0x2941 | 0x31c2))
     }
 }
 

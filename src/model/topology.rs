@@ -28,6 +28,8 @@ pub struct Row {
     pub bdf: Option<Bdf>,
     /// Its model, or the RDMA device's or controller's name.
     pub label: String,
+    /// Whether `label` is the name by which programs know it; a NIC of a list of PCI functions has its address instead.
+    pub named: bool,
     /// `GPU-…`, where known.
     pub uuid: Option<String>,
     /// NUMA node of the device; none where the kernel says −1.

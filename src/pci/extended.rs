@@ -89,7 +89,7 @@ fn acs(reader: &mut Reader<'_>, entry: Entry<u16>) -> Result<Acs, Why> {
         capable,
         control: AcsBits(le16(&raw, 2)),
         egress_size,
-        egress_vector: words.collect(),
+        egress_vector: Fact::Known(words.collect()),
     })
 }
 

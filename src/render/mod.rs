@@ -33,7 +33,7 @@ pub struct View<'a> {
     /// The PCI forest.
     pub forest: &'a Forest<'a>,
     /// The name of a device by vendor and device id.
-    pub name: &'a dyn Fn(u16, u16) -> String,
+    pub name: &'a dyn Fn(&Ids) -> String,
     /// How to print.
     pub style: Style,
     /// PCI classes where NVLinks would be shown.
@@ -59,6 +59,6 @@ impl View<'_> {
             .bdf
             .and_then(|bdf| self.facts.device(bdf))
             .and_then(|d| d.ids.known());
-        ids.map_or_else(String::new, |Ids { vendor, device, .. }| (self.name)(*vendor, *device))
+        ids.map_or_else(String::new, self.name)
     }
 }

@@ -33,7 +33,15 @@ fn paragraph(view: &View<'_>, m: &Match) -> String {
             printable(&nic.label)
         ));
     }
-    text.push_str(&line(view.facts, gpu, nic));
+    if let Some(nic) = nic.filter(|nic| !nic.named) {
+        text.push_str(&format!(
+            "# the RDMA device of {} ({}) is not named by this source: its name is in /sys/bus/pci/devices/{}/infiniband\n",
+            nic.name,
+            printable(&nic.label),
+            printable(&nic.label)
+        ));
+    }
+    text.push_str(&line(view.facts, gpu, nic.filter(|nic| nic.named)));
     text.push('\n');
     text
 }

@@ -91,8 +91,11 @@ fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redi
         .and_then(|target| target.config.express.present())
         .and_then(|express| express.link.as_ref())
         .map(|link| link.port_number);
-    if control.egress_control() && number.is_some_and(|number| acs.egress_blocks(number)) {
-        bits.push("EgressCtrl");
+    match number.map(|number| acs.egress_blocks(number)) {
+        Some(Fact::Known(true)) => bits.push("EgressCtrl"),
+        // Whatever else is set, whether this port also blocks is not known.
+        Some(Fact::Unknown(why)) => return unknown(why),
+        Some(Fact::Known(false)) | None => {}
     }
     // Request and completion redirect are bits 2 and 3, egress control is bit 5.
     let mut mask = 0b00_1100;

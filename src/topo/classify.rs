@@ -14,19 +14,22 @@ pub fn class(facts: &Facts, a: &Row, b: &Row) -> Fact<PciClass> {
     };
     match (place(a), place(b)) {
         (Fact::Known(_), Fact::Known(_)) if a.bdf == b.bdf => Fact::Known(PciClass::Pix),
-        (Fact::Known(here), Fact::Known(there)) if here.root == there.root => Fact::Known(below_one_root(here, there)),
-        (Fact::Known(_), Fact::Known(_)) => across_roots(facts, a, b),
+        (Fact::Known(here), Fact::Known(there)) if here.root == there.root => below_one_root(here, there),
+        (Fact::Known(here), Fact::Known(there)) if here.rooted && there.rooted => across_roots(facts, a, b),
+        // A bridge that the source does not tell of may be above both.
+        (Fact::Known(_), Fact::Known(_)) => Fact::Unknown(Why::NotCovered),
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(why),
     }
 }
 
-fn below_one_root(a: &Place, b: &Place) -> PciClass {
+fn below_one_root(a: &Place, b: &Place) -> Fact<PciClass> {
     let common = a.bridges.iter().zip(&b.bridges).take_while(|(a, b)| a == b).count();
     let between = (a.bridges.len() - common).max(b.bridges.len() - common);
     match (common, between) {
-        (0, _) => PciClass::Phb,
-        (_, 0 | 1) => PciClass::Pix,
-        _ => PciClass::Pxb,
+        (0, _) if !(a.rooted && b.rooted) => Fact::Unknown(Why::NotCovered),
+        (0, _) => Fact::Known(PciClass::Phb),
+        (_, 0 | 1) => Fact::Known(PciClass::Pix),
+        _ => Fact::Known(PciClass::Pxb),
     }
 }
 
@@ -36,6 +39,10 @@ fn across_roots(facts: &Facts, a: &Row, b: &Row) -> Fact<PciClass> {
         return Fact::Known(PciClass::Node);
     }
     match (&a.numa, &b.numa) {
+        // Where there is one node, its number and none are the same.
+        (Fact::Known(a), Fact::Known(b)) if a.is_some() != b.is_some() && facts.numa.known().is_none() => {
+            Fact::Unknown(Why::NotCovered)
+        }
         (Fact::Known(a), Fact::Known(b)) if a == b => Fact::Known(PciClass::Node),
         (Fact::Known(_), Fact::Known(_)) => Fact::Known(PciClass::Sys),
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
@@ -51,6 +58,7 @@ mod tests {
     fn place(bridges: &[&str]) -> Place {
         Place {
             root: RootBus { domain: 0, bus: 0 },
+            rooted: true,
             bridges: bridges.iter().map(|b| b.parse().expect("an address")).collect(),
         }
     }
@@ -79,8 +87,23 @@ mod tests {
             ),
         ];
         for (a, b, class) in rows {
-            assert_eq!(below_one_root(&place(a), &place(b)), class, "{a:?} {b:?}");
-            assert_eq!(below_one_root(&place(b), &place(a)), class, "{b:?} {a:?}");
+            assert_eq!(below_one_root(&place(a), &place(b)), Fact::Known(class), "{a:?} {b:?}");
+            assert_eq!(below_one_root(&place(b), &place(a)), Fact::Known(class), "{b:?} {a:?}");
         }
+    }
+
+    #[test]
+    fn without_the_bridges_above_only_what_is_below_a_common_one_is_known() {
+        let unrooted = |bridges: &[&str]| Place {
+            rooted: false,
+            ..place(bridges)
+        };
+        let up = "01:00.0";
+        let class = below_one_root(&unrooted(&[up, "02:00.0"]), &unrooted(&[up, "02:01.0"]));
+        assert_eq!(class, Fact::Known(PciClass::Pix));
+        assert_eq!(
+            below_one_root(&unrooted(&["02:00.0"]), &unrooted(&["02:01.0"])),
+            Fact::Unknown(Why::NotCovered)
+        );
     }
 }

@@ -35,6 +35,9 @@ pub fn between(facts: &Facts, forest: &Forest<'_>, topology: &Topology, a: usize
     };
     let meeting = match here.bridges.get(..common).and_then(<[Bdf]>::last) {
         Some(bridge) => Meeting::Bridge(*bridge),
+        None if !(here.rooted && there.rooted) => {
+            return Err("this source lacks the bridges above one of them, where they may meet".to_owned());
+        }
         None if here.root == there.root => Meeting::HostBridge(here.root),
         None => Meeting::Interconnect(here.root, there.root),
     };

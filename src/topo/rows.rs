@@ -16,6 +16,11 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
         .filter(|device| device.management != Fact::Known(true))
         .enumerate()
         .map(|(n, device)| nic(facts, n, device));
+    let unnamed = facts.unnamed_nics.iter().enumerate().map(|(n, bdf)| Row {
+        label: bdf.to_string(),
+        named: false,
+        ..row(facts, format!("NIC{n}"), Kind::Nic, Some(*bdf), facts.device(*bdf))
+    });
     let nvme = facts
         .nvme
         .known()
@@ -29,7 +34,7 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
                 ..row(facts, format!("NVME{n}"), Kind::Nvme, Some(*bdf), device)
             }
         });
-    gpus.chain(nics).chain(nvme).collect()
+    gpus.chain(nics).chain(unnamed).chain(nvme).collect()
 }
 
 /// The GPUs that the driver manages, which is how nvidia-smi and CUDA number them. Where no driver is loaded, or the
@@ -107,6 +112,7 @@ fn row(facts: &Facts, name: String, kind: Kind, bdf: Option<Bdf>, device: Option
         kind,
         bdf,
         label: String::new(),
+        named: true,
         uuid: None,
         numa: device.map_or(Fact::Unknown(Why::NotCovered), |device| device.numa_node.clone()),
         nodes: nodes(facts, &cpus),

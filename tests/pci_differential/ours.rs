@@ -79,7 +79,13 @@ pub fn beyond_lspci(config: &Config) -> View {
         let mut on = acs.clone();
         on.control.0 |= 1 << 5;
         let bits = (0..acs.egress_size).filter_map(|port| u8::try_from(port).ok());
-        let bits = bits.map(|port| if on.egress_blocks(port) { '1' } else { '0' });
+        let bits = bits.map(|port| {
+            if on.egress_blocks(port) == gdr::model::Fact::Known(true) {
+                '1'
+            } else {
+                '0'
+            }
+        });
         view.insert("egress".to_owned(), bits.collect());
     }
     view

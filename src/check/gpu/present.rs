@@ -98,7 +98,7 @@ fn model(ctx: &Ctx<'_>, gpu: &PciDevice) -> String {
     let row = ctx.topology.rows.iter().find(|row| row.bdf == Some(gpu.bdf));
     match (row.filter(|row| !row.label.is_empty()), gpu.ids.known()) {
         (Some(row), _) => row.label.clone(),
-        (None, Some(ids)) => format!("{:04x}:{:04x}", ids.vendor, ids.device),
+        (None, Some(ids)) => ids.to_string(),
         (None, None) => "a GPU".to_owned(),
     }
 }

@@ -77,6 +77,7 @@ mod tests {
         let mut facts = machine();
         facts.device_mut(NIC).place = Fact::Known(Place {
             root: RootBus { domain: 0, bus },
+            rooted: true,
             bridges: vec![bdf("0000:00:02.0")],
         });
         facts.add(root_port("0000:00:02.0"));

@@ -50,11 +50,12 @@ fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -
         bdf: bdf(address),
         place: Fact::Known(Place {
             root,
+            rooted: true,
             bridges: bridges.iter().map(|bridge| bdf(bridge)).collect(),
         }),
         ids: Fact::Known(Ids {
             vendor: ids.0,
-            device: ids.1,
+            device: Some(ids.1),
             class: ids.2,
         }),
         numa_node: Fact::Known(Some(0)),

@@ -109,7 +109,10 @@ pub fn bind(facts: &mut Facts, bdf: &str, driver: Option<&str>) {
 
 pub fn set_device_id(facts: &mut Facts, bdf: &str, id: u16) {
     let device = facts.device_mut(bdf);
-    device.ids = device.ids.clone().map(|ids| Ids { device: id, ..ids });
+    device.ids = device.ids.clone().map(|ids| Ids {
+        device: Some(id),
+        ..ids
+    });
 }
 
 /// Sets a port's ACS control register.
@@ -119,7 +122,7 @@ pub fn set_acs(facts: &mut Facts, bdf: &str, control: u16) {
         capable: AcsBits(0x5f),
         control: AcsBits(control),
         egress_size: 0,
-        egress_vector: Vec::new(),
+        egress_vector: Fact::Known(Vec::new()),
     }));
 }
 

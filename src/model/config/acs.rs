@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::Fact;
+
 /// Access Control Services (extended id 0x0d, PCIe 7.7.11).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acs {
@@ -16,9 +18,8 @@ pub struct Acs {
     pub control: AcsBits,
     /// Bits in the egress control vector; 0 where egress control is not supported.
     pub egress_size: u16,
-    /// The egress control vector, bit n of word n / 32 for port (or function) n.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub egress_vector: Vec<u32>,
+    /// The egress control vector, bit n of word n / 32 for port (or function) n. lspci does not print it.
+    pub egress_vector: Fact<Vec<u32>>,
 }
 
 impl Acs {
@@ -31,9 +32,14 @@ impl Acs {
     ///
     /// With request redirect also on, such a request goes up to the root complex; without it, it is blocked
     /// (PCIe 6.12.3). The number is that of the other port (or of the other function of the same device).
-    pub fn egress_blocks(&self, port: u8) -> bool {
-        let word = self.egress_vector.get(usize::from(port / 32)).copied().unwrap_or(0);
-        self.control.egress_control() && u16::from(port) < self.egress_size && word & 1 << (port % 32) != 0
+    pub fn egress_blocks(&self, port: u8) -> Fact<bool> {
+        if !self.control.egress_control() {
+            return Fact::Known(false);
+        }
+        self.egress_vector.as_ref().map(|vector| {
+            let word = vector.get(usize::from(port / 32)).copied().unwrap_or(0);
+            u16::from(port) < self.egress_size && word & 1 << (port % 32) != 0
+        })
     }
 }
 
@@ -110,12 +116,17 @@ mod tests {
             capable: AcsBits(0x7f),
             control: AcsBits(0x20),
             egress_size: 40,
-            egress_vector: vec![0b10, 0x8000_0081],
+            egress_vector: Fact::Known(vec![0b10, 0x8000_0081]),
         };
-        let blocked: Vec<u8> = (0..=255).filter(|port| acs.egress_blocks(*port)).collect();
+        let blocked: Vec<u8> = (0..=255)
+            .filter(|port| acs.egress_blocks(*port) == Fact::Known(true))
+            .collect();
         assert_eq!(blocked, [1, 32, 39], "port 63 lies beyond the vector");
         acs.control = AcsBits(0x5f);
-        assert!(!acs.egress_blocks(1), "egress control is off");
+        acs.egress_vector = Fact::default();
+        assert_eq!(acs.egress_blocks(1), Fact::Known(false), "egress control is off");
+        acs.control = AcsBits(0x20);
+        assert_eq!(acs.egress_blocks(1), Fact::default(), "who knows?");
         assert_eq!(acs.control_offset(), 0x14e);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Facts, Kind, Row, Topology};
+use crate::model::{Facts, Ids, Kind, Row, Topology};
 
 use super::nets::Net;
 use super::scene::{Ink, Look};
@@ -42,7 +42,7 @@ pub fn line_height(style: Type) -> i32 {
 pub struct Cards<'a> {
     pub facts: &'a Facts,
     pub topology: &'a Topology,
-    pub names: &'a dyn Fn(u16, u16) -> String,
+    pub names: &'a dyn Fn(&Ids) -> String,
     /// How many nets each row is in.
     degrees: BTreeMap<usize, usize>,
     /// All cards are as wide as the widest, wires aside.
@@ -50,7 +50,7 @@ pub struct Cards<'a> {
 }
 
 impl<'a> Cards<'a> {
-    pub fn new(facts: &'a Facts, topology: &'a Topology, names: &'a dyn Fn(u16, u16) -> String, nets: &[Net]) -> Self {
+    pub fn new(facts: &'a Facts, topology: &'a Topology, names: &'a dyn Fn(&Ids) -> String, nets: &[Net]) -> Self {
         let mut degrees = BTreeMap::new();
         for row in nets.iter().flat_map(|net| &net.rows) {
             *degrees.entry(*row).or_default() += 1;
@@ -142,7 +142,7 @@ impl<'a> Cards<'a> {
         }
         let device = row.bdf.and_then(|bdf| self.facts.device(bdf));
         match device.and_then(|device| device.ids.known()) {
-            Some(ids) => short((self.names)(ids.vendor, ids.device)),
+            Some(ids) => short((self.names)(ids)),
             None => String::new(),
         }
     }

@@ -73,7 +73,7 @@ impl Machine {
         };
         let config = Config {
             acs: from_json(json!({ "known": acs.map(|control| json!({
-                "offset": 0x100, "capable": 0x5f, "control": control, "egress_size": 0,
+                "offset": 0x100, "capable": 0x5f, "control": control, "egress_size": 0, "egress_vector": { "known": [] },
             })) })),
             ..Config::default()
         };
@@ -84,11 +84,12 @@ impl Machine {
                     domain: first.domain,
                     bus: first.bus,
                 },
+                rooted: true,
                 bridges,
             }),
             ids: Fact::Known(Ids {
                 vendor: ids.0,
-                device: ids.1,
+                device: Some(ids.1),
                 class,
             }),
             numa_node: Fact::Known(node),

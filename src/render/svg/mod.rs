@@ -28,7 +28,7 @@ mod tests;
 
 pub use chart::{Chart, ChartLine, Stroke, chart};
 
-use crate::model::{Fact, Facts, Topology};
+use crate::model::{Fact, Facts, Ids, Topology};
 use crate::topo::Forest;
 
 use card::Cards;
@@ -43,7 +43,7 @@ const MIN_WIDTH: i32 = 720;
 /// The picture of a machine as an SVG document.
 ///
 /// `names` gives the name of a part by vendor and device id; an empty text leaves it out. It may hold any characters.
-pub fn svg(facts: &Facts, topology: &Topology, names: &dyn Fn(u16, u16) -> String) -> String {
+pub fn svg(facts: &Facts, topology: &Topology, names: &dyn Fn(&Ids) -> String) -> String {
     let title = match &facts.host.name {
         Some(name) => format!("GPUDirect topology of {name}"),
         None => "GPUDirect topology".to_owned(),
@@ -51,7 +51,7 @@ pub fn svg(facts: &Facts, topology: &Topology, names: &dyn Fn(u16, u16) -> Strin
     draw::document(&scene(facts, topology, names), &title)
 }
 
-fn scene(facts: &Facts, topology: &Topology, names: &dyn Fn(u16, u16) -> String) -> Scene {
+fn scene(facts: &Facts, topology: &Topology, names: &dyn Fn(&Ids) -> String) -> Scene {
     let forest = Forest::new(facts.devices());
     let acs = acs::find(facts, &forest, topology);
     let sources = Sources {

@@ -102,7 +102,7 @@ pub fn grace() -> Facts {
             Fact::Known(ids) if ids.is_nvidia_gpu() => Some(ids),
             _ => None,
         });
-        gpus.for_each(|ids| ids.device = 0x2342);
+        gpus.for_each(|ids| ids.device = Some(0x2342));
     }
     facts
 }

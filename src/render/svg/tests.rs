@@ -35,8 +35,8 @@ fn machines() -> Vec<(&'static str, Facts)> {
     ]
 }
 
-fn names(vendor: u16, device: u16) -> String {
-    machines::names(vendor, device)
+fn names(ids: &Ids) -> String {
+    machines::names(ids.vendor, ids.device.expect("a device id"))
 }
 
 fn scene_of(facts: &Facts) -> Scene {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Bdf, Fact, Facts, LinkState, PciDevice, RootBus, Topology};
+use crate::model::{Bdf, Fact, Facts, Ids, LinkState, PciDevice, RootBus, Topology};
 use crate::topo::{Forest, Role};
 
 use super::acs::Acs;
@@ -67,7 +67,7 @@ pub struct Sources<'a> {
     pub topology: &'a Topology,
     pub forest: &'a Forest<'a>,
     pub acs: &'a Acs,
-    pub names: &'a dyn Fn(u16, u16) -> String,
+    pub names: &'a dyn Fn(&Ids) -> String,
 }
 
 /// A row and the bridges that are still between it and here.
@@ -205,7 +205,7 @@ impl Sources<'_> {
         let (link, lanes) = self.link(bdf, false);
         let name = device
             .and_then(|device| device.ids.known())
-            .map(|ids| short((self.names)(ids.vendor, ids.device)));
+            .map(|ids| short((self.names)(ids)));
         let switch = below.iter().any(|branch| matches!(branch, Branch::Port(..)));
         let kind = if switch { "switch" } else { "bridge" };
         let hub = Hub {

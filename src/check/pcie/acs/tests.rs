@@ -72,6 +72,7 @@ fn at_the_root_complex_root_ports_alone_count_and_warn() {
     facts.add(root_port("0000:00:02.0"));
     facts.device_mut(NIC).place = Fact::Known(Place {
         root: RootBus { domain: 0, bus: 0 },
+        rooted: true,
         bridges: vec![bdf("0000:00:02.0")],
     });
     for port in [ROOT_PORT, GPU_PORT] {
@@ -110,6 +111,7 @@ fn pairs_through_one_port_share_a_finding() {
     // Both GPUs below the switch; the NIC is next to the first.
     facts.device_mut(SECOND).place = Fact::Known(Place {
         root: RootBus { domain: 0, bus: 0 },
+        rooted: true,
         bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"].map(bdf).to_vec(),
     });
     let mut port = facts.device_mut(GPU_PORT).clone();
@@ -254,7 +256,7 @@ fn egress_control_alone_blocks_and_does_not_redirect() {
     set_acs(&mut facts, GPU_PORT, 0x20);
     if let Fact::Known(Some(acs)) = &mut facts.device_mut(GPU_PORT).config.acs {
         // Port number 0 is the NIC's port.
-        (acs.egress_size, acs.egress_vector) = (8, vec![1]);
+        (acs.egress_size, acs.egress_vector) = (8, Fact::Known(vec![1]));
     }
     let found = findings("pcie.acs", &facts, &[]);
     assert_eq!((found[0].outcome, found[0].subject.as_str()), (Outcome::Fail, GPU_PORT));

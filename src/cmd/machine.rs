@@ -1,0 +1,83 @@
+//! The machine a command is about: a world that is read, or the facts of a dump.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+
+use super::names::Names;
+use crate::cli::Global;
+use crate::collect::{self, Want};
+use crate::import;
+use crate::model::{Fact, Facts};
+use crate::world::World;
+
+/// A machine.
+pub enum Machine {
+    /// Live, laid out in a directory, or in a snapshot.
+    World(World),
+    /// What a text dump told of it.
+    Imported {
+        /// All of it.
+        facts: Box<Facts>,
+        /// The machine gdr runs on, whose pci.ids names the devices.
+        here: World,
+    },
+}
+
+impl Machine {
+    /// The machine that the options name.
+    pub fn of(global: &Global) -> anyhow::Result<Self> {
+        if let Some(file) = &global.from {
+            return from(file).with_context(|| format!("--from {}", file.display()));
+        }
+        let world = match &global.sysroot {
+            Some(root) => {
+                World::directory(root).context("--sysroot wants a directory laid out like a machine's root")?
+            }
+            None => World::live(Duration::from_secs(global.library_timeout)).context("this machine cannot be read")?,
+        };
+        Ok(Self::World(world))
+    }
+
+    /// Its facts.
+    pub fn facts(&self, want: Want) -> Facts {
+        match self {
+            Self::World(world) => collect::facts(world, want),
+            Self::Imported { facts, .. } => {
+                let mut facts = facts.as_ref().clone();
+                if !want.nvme {
+                    facts.nvme = Fact::default();
+                }
+                facts
+            }
+        }
+    }
+
+    /// Whether this is the machine gdr runs on.
+    pub fn is_live(&self) -> bool {
+        matches!(self, Self::World(world) if world.is_live())
+    }
+
+    /// Names of its PCI devices.
+    pub fn names(&self) -> Names<'_> {
+        let (Self::World(world) | Self::Imported { here: world, .. }) = self;
+        Names::new(world.files.as_ref())
+    }
+}
+
+/// A machine from a file: a snapshot, or a dump of another program.
+fn from(file: &Path) -> anyhow::Result<Machine> {
+    let bytes = std::fs::read(file)?;
+    let here = World::live(Duration::ZERO)?;
+    let names = Names::new(here.files.as_ref());
+    let names = names
+        .list()
+        .ok_or_else(|| anyhow!("the list of parts cannot be read"))?;
+    let mut facts = import::facts(&bytes, names)?;
+    facts.host.source = file.display().to_string();
+    Ok(Machine::Imported {
+        facts: Box::new(facts),
+        here,
+    })
+}

@@ -1,0 +1,217 @@
+//! A recorded machine: what each source answered when it was asked.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Fact, Host, MappingOutcome, NvmlOutcome, Why};
+
+/// The schema of a snapshot.
+pub const SNAPSHOT_SCHEMA: &str = "gdr.snapshot/1";
+
+/// What a machine answered to everything that the collectors ask. What is not in it was not asked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Snapshot {
+    /// `gdr.snapshot/1`.
+    pub schema: String,
+    /// Version of the gdr that took it.
+    pub gdr: String,
+    /// When, in UTC: `2026-11-21T10:15:00Z`.
+    pub taken: String,
+    /// Whether names and numbers that tell the machine apart from others were replaced (`--mask`).
+    pub masked: bool,
+    /// The header of a report.
+    pub host: Host,
+    /// What each path answered.
+    pub files: BTreeMap<String, Recorded>,
+    /// What the vendors' libraries answered.
+    pub libraries: RecordedLibraries,
+}
+
+/// What one path answered, by what was asked of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    /// The target of a symbolic link, as it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// The names in a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<Vec<String>>,
+    /// A whole file that is text; of a large or private one what gdr uses of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// A whole file that is no text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Hex>,
+    /// The parts that were read of a file, in order, none touching the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<Part>>,
+    /// Where that file ends, as far as reading it told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<u64>,
+    /// What is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<RecordedState>,
+    /// Whether the process that took the snapshot might read and write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usable: Option<Fact<bool>>,
+    /// What could not be had.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<Question, Failure>,
+}
+
+/// What can be asked of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// Where a link leads.
+    Link,
+    /// What is in a directory.
+    List,
+    /// A whole file.
+    Read,
+    /// A file, to read parts of it.
+    Open,
+    /// A part of an open file, the one after the last that was read.
+    Part,
+    /// What is there.
+    State,
+}
+
+/// A part of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Where it begins.
+    pub at: u64,
+    /// What stands there.
+    pub bytes: Hex,
+}
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedState {
+    /// What it is.
+    pub kind: RecordedKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Major and minor number of a device node.
+    pub device: (u32, u32),
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordedKind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A character device.
+    Character,
+    /// Something else.
+    Other,
+}
+
+/// Why something could not be had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// The operating system refused, with this number.
+    Errno(i32),
+    /// It is larger than gdr reads.
+    TooLarge,
+    /// It is not what it should be, in words.
+    Invalid(String),
+}
+
+/// What the vendors' libraries answered; none that nobody asked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedLibraries {
+    /// NVML.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvml: Option<LibraryAnswer<NvmlOutcome>>,
+    /// CUDA, asked to map GPU memory for the CPU (`--live`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping: Option<LibraryAnswer<MappingOutcome>>,
+}
+
+/// What a library answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LibraryAnswer<T> {
+    /// This.
+    Answered(T),
+    /// Nothing that could be read.
+    Failed {
+        /// Why.
+        why: Why,
+        /// In words.
+        message: String,
+    },
+}
+
+/// Bytes, written as hexadecimal digits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hex(pub Vec<u8>);
+
+impl Serialize for Hex {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+        let text: String = digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect();
+        serializer.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let bytes = text.as_bytes().chunks(2).map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        });
+        let bytes: Option<Vec<u8>> = bytes.collect();
+        bytes
+            .map(Self)
+            .ok_or_else(|| serde::de::Error::custom("not an even number of hexadecimal digits"))
+    }
+}
+
+impl JsonSchema for Hex {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Hex".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "Bytes, two hexadecimal digits each.",
+            "pattern": "^([0-9a-f]{2})*$"
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_pairs_of_digits() {
+        assert_eq!(
+            serde_json::to_string(&Hex(vec![0, 0x9f, 255])).ok().as_deref(),
+            Some("\"009fff\"")
+        );
+        assert_eq!(
+            serde_json::from_str::<Hex>("\"009FfF\"").ok(),
+            Some(Hex(vec![0, 0x9f, 255]))
+        );
+        for text in ["\"0\"", "\"0g\"", "\"+1\"", "\"é\"", "1"] {
+            assert!(serde_json::from_str::<Hex>(text).is_err(), "{text}");
+        }
+    }
+}
