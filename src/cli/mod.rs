@@ -102,6 +102,11 @@ pub enum Command {
 
     /// Prove it: move bytes, verify every one, and measure
     Probe(Probe),
+
+    /// Record this machine in one file, to be looked at with --from anywhere
+    ///
+    /// Exit status: 0 once written, 2 usage or internal error. With --diff: 0 no fact differs, 1 some do.
+    Snapshot(SnapshotOptions),
 }
 
 /// `gdr doctor`.
@@ -126,6 +131,34 @@ pub struct Doctor {
     /// List the checks and end
     #[arg(long)]
     pub list: bool,
+}
+
+/// `gdr snapshot`.
+#[derive(Debug, Args)]
+pub struct SnapshotOptions {
+    /// Where to write it; '-' is standard output. A name that ends in .zst is compressed
+    #[arg(long, short, value_name = "FILE", required_unless_present = "diff")]
+    pub output: Option<PathBuf>,
+
+    /// Replace serial numbers, UUIDs, GUIDs, MAC and IP addresses, host and user names, each always by the same
+    #[arg(long, conflicts_with = "diff")]
+    pub mask: bool,
+
+    /// Try the hardware too, as doctor --live does, and record what came of it
+    #[arg(long, conflicts_with_all = ["diff", "sysroot", "from"])]
+    pub live: bool,
+
+    /// Tell what differs between two recorded machines, or between two times of one, fact by fact
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["output", "sysroot", "from"])]
+    pub diff: Option<Vec<PathBuf>>,
+
+    /// With --diff: also what differs between any two machines, as UUIDs do
+    #[arg(long, requires = "diff")]
+    pub all: bool,
+
+    /// With --diff: how to print it
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Table, requires = "diff")]
+    pub format: DoctorFormat,
 }
 
 /// How doctor prints.

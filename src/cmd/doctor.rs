@@ -26,8 +26,11 @@ pub fn run(
         super::print(out, &doctor::list(CHECKS.iter().map(|c| (c.id, c.severity, c.rule))))?;
         return Ok(0);
     }
-    if options.live && !machine.is_live() {
-        bail!("--live tries the hardware of the machine gdr runs on: it cannot be had with --sysroot or --from");
+    if options.live && !machine.can_be_tried() {
+        bail!(
+            "--live tries the hardware of the machine gdr runs on: it cannot be had with --sysroot, and with --from only \
+             where 'gdr snapshot --live' recorded what came of it"
+        );
     }
     let expectations = expectations(&options.profile)?;
     let mut facts = machine.facts(want(options.live));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 
+use super::document;
 use super::names::Names;
 use crate::cli::Global;
 use crate::collect::{self, Want};
@@ -59,6 +60,11 @@ impl Machine {
         matches!(self, Self::World(world) if world.is_live())
     }
 
+    /// Whether its hardware can be tried, or was when it was recorded.
+    pub fn can_be_tried(&self) -> bool {
+        matches!(self, Self::World(world) if world.libraries.can_map())
+    }
+
     /// Names of its PCI devices.
     pub fn names(&self) -> Names<'_> {
         let (Self::World(world) | Self::Imported { here: world, .. }) = self;
@@ -68,7 +74,10 @@ impl Machine {
 
 /// A machine from a file: a snapshot, or a dump of another program.
 fn from(file: &Path) -> anyhow::Result<Machine> {
-    let bytes = std::fs::read(file)?;
+    let bytes = document::read(file)?;
+    if let Some(snapshot) = document::snapshot(&bytes)? {
+        return Ok(Machine::World(World::snapshot(snapshot)));
+    }
     let here = World::live(Duration::ZERO)?;
     let names = Names::new(here.files.as_ref());
     let names = names

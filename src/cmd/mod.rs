@@ -1,9 +1,11 @@
 //! One file a command: it reads a world, thinks with the other rooms, prints. The only place with anyhow.
 
 mod doctor;
+mod document;
 mod machine;
 mod names;
 mod probe;
+mod snapshot;
 mod topo;
 
 use std::io::{self, Write};
@@ -23,6 +25,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
         Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),
         Command::Topo(options) => topo::run(&machine, &cli.global, options, out, err),
         Command::Probe(options) => probe::run(&machine, &cli.global, options, out, err),
+        Command::Snapshot(options) => snapshot::run(machine, &cli.global, options, out, err),
     }
 }
 

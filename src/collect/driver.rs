@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::read;
-use crate::model::{Bdf, Driver, DriverGpu, Fact, Gdrdrv, NodeFile, NodeState, Note, PeerMemory};
-use crate::world::{FileKind, Files};
+use crate::model::{Bdf, Driver, DriverGpu, Fact, FileKind, Gdrdrv, NodeFile, NodeState, Note, PeerMemory};
+use crate::world::Files;
 
 const PROC: &str = "/proc/driver/nvidia";
 

@@ -21,7 +21,7 @@ const INITIAL: [(&str, &str); 5] = [
 
 /// What the machine shows of its platform.
 pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Note>) -> Platform {
-    let cpuinfo = read::text(files, "/proc/cpuinfo", notes);
+    let cpuinfo = read::kept(files, "/proc/cpuinfo", first_cpu, notes);
     Platform {
         hypervisor_flag: cpuinfo.as_ref().and_then(|text| flag(text, "hypervisor")),
         architecture: cpuinfo.and_then(|text| architecture(&text)),
@@ -37,6 +37,11 @@ pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<N
         container_marks: container_marks(files),
         asserted: None,
     }
+}
+
+/// One CPU stands for all: the others say the same, and a large machine's fill half a megabyte.
+fn first_cpu(cpuinfo: &str) -> String {
+    cpuinfo.split("\n\n").next().unwrap_or_default().to_owned() + "\n"
 }
 
 /// Whether a flag is among the CPU's; unknown where the file has no such line, as on Arm.

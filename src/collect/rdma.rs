@@ -102,8 +102,14 @@ fn ids(pci: &Fact<Vec<PciDevice>>, bdf: Bdf) -> Option<Ids> {
 /// Whether the function's vital product data holds the mark of a switch management function.
 fn is_management(files: &dyn Files, bdf: Bdf) -> Fact<bool> {
     const MARK: &[u8] = b"SW_MNG";
-    match files.read_range(Path::new(&format!("/sys/bus/pci/devices/{bdf}/vpd")), 0, 1024) {
-        Ok(vpd) => Fact::Known(vpd.windows(MARK.len()).any(|part| part == MARK)),
+    // The rest of it is part and serial numbers.
+    let mark = |vpd: Vec<u8>| match vpd.windows(MARK.len()).any(|part| part == MARK) {
+        true => MARK.to_vec(),
+        false => Vec::new(),
+    };
+    let path = format!("/sys/bus/pci/devices/{bdf}/vpd");
+    match files.reduced(Path::new(&path), 1024, &mark) {
+        Ok(mark) => Fact::Known(!mark.is_empty()),
         // A function without vital product data is none.
         Err(error) if error.is_absent() => Fact::Known(false),
         Err(error) => Fact::Unknown(error.why()),

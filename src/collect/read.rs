@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::model::{Bdf, Fact, Note, Why};
-use crate::world::{FileError, Files};
+use crate::world::{FileError, Files, MOST, as_text};
 
 /// Notes down that a source could not be made sense of, and returns the unknown fact.
 pub fn broken<T>(notes: &mut Vec<Note>, source: impl Into<String>, message: impl Into<String>) -> Fact<T> {
@@ -29,6 +29,20 @@ pub fn unread<T>(notes: &mut Vec<Note>, error: &FileError) -> Fact<T> {
 /// A file's text.
 pub fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
     match files.text(Path::new(path)) {
+        Ok(text) => Fact::Known(text),
+        Err(error) => unread(notes, &error),
+    }
+}
+
+/// What `keep` keeps of a file's text: the rest is private or large, and goes nowhere.
+pub fn kept(files: &dyn Files, path: &str, keep: fn(&str) -> String, notes: &mut Vec<Note>) -> Fact<String> {
+    let path = Path::new(path);
+    let keep = |bytes: Vec<u8>| match std::str::from_utf8(&bytes) {
+        Ok(text) => keep(text).into_bytes(),
+        Err(_) => bytes,
+    };
+    let text = files.reduced(path, MOST, &keep).and_then(|bytes| as_text(path, bytes));
+    match text {
         Ok(text) => Fact::Known(text),
         Err(error) => unread(notes, &error),
     }

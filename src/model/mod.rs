@@ -30,8 +30,8 @@ pub use probe::{
 };
 pub use rdma::{RdmaDevice, RdmaPort};
 pub use snapshot::{
-    Failure, Hex, LibraryAnswer, Part, Question, Recorded, RecordedKind, RecordedLibraries, RecordedState,
-    SNAPSHOT_SCHEMA, Snapshot,
+    Failure, FileKind, FileState, Hex, LibraryAnswer, Part, Question, Recorded, RecordedLibraries, SNAPSHOT_SCHEMA,
+    Snapshot,
 };
 pub use system::{
     Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, NodeFile, NodeState, NumaNode, PeerMemory, Platform, PlatformKind,

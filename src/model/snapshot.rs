@@ -31,7 +31,6 @@ pub struct Snapshot {
 
 /// What one path answered, by what was asked of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Recorded {
     /// The target of a symbolic link, as it is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +52,7 @@ pub struct Recorded {
     pub end: Option<u64>,
     /// What is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<RecordedState>,
+    pub state: Option<FileState>,
     /// Whether the process that took the snapshot might read and write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usable: Option<Fact<bool>>,
@@ -78,11 +77,12 @@ pub enum Question {
     Part,
     /// What is there.
     State,
+    /// A directory, to look at as a machine's root.
+    Root,
 }
 
 /// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Part {
     /// Where it begins.
     pub at: u64,
@@ -92,10 +92,9 @@ pub struct Part {
 
 /// What a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RecordedState {
+pub struct FileState {
     /// What it is.
-    pub kind: RecordedKind,
+    pub kind: FileKind,
     /// Permission bits.
     pub mode: u32,
     /// Major and minor number of a device node.
@@ -105,7 +104,7 @@ pub struct RecordedState {
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum RecordedKind {
+pub enum FileKind {
     /// A regular file.
     Regular,
     /// A directory.

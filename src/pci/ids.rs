@@ -1,7 +1,7 @@
 //! The text form of the PCI ID Repository, `pci.ids`, as distributions install it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// An indexed `pci.ids`: vendors and classes by place, what is under them searched when asked. The file has 40,000 lines,
@@ -40,6 +40,25 @@ impl Ids {
             vendors,
             classes,
         }
+    }
+
+    /// The lines of the file that name these parts, and their vendors: a list of them alone.
+    pub(super) fn only(&self, parts: &BTreeMap<u16, BTreeSet<u16>>) -> Vec<u8> {
+        let mut kept = Vec::new();
+        for (vendor, devices) in parts {
+            let Some(section) = self.vendors.get(vendor) else {
+                continue;
+            };
+            for (number, line) in self.lines(section).enumerate() {
+                let device = line.strip_prefix(b"\t").and_then(|line| entry(line, 4));
+                let wanted = device.is_some_and(|(id, _)| u16::try_from(id).is_ok_and(|id| devices.contains(&id)));
+                if number == 0 || wanted {
+                    kept.extend_from_slice(line);
+                    kept.push(b'\n');
+                }
+            }
+        }
+        kept
     }
 
     pub(super) fn vendor(&self, vendor: u16) -> Option<Cow<'_, str>> {

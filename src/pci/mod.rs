@@ -11,7 +11,7 @@ mod list;
 mod names;
 mod space;
 
-pub use names::{NamesError, Part, PartKind, PciNames};
+pub use names::{NamesError, Part, PartKind, PciNames, only_these};
 pub use space::{ConfigSpace, ReadError};
 
 use crate::model::config::{Class, Express, HeaderKind};

@@ -2,13 +2,18 @@
 //! (of November 2022), and our own list of newer parts, `profiles/devices.toml`. The first that knows a part names it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pci_ids::FromId;
 use serde::Deserialize;
 
 use super::ids::Ids;
 use crate::model::config::Class;
+
+/// The lines of a `pci.ids` that name these parts, by vendor: what is left of it in a snapshot.
+pub fn only_these(system: &[u8], parts: &BTreeMap<u16, BTreeSet<u16>>) -> Vec<u8> {
+    Ids::new(system).only(parts)
+}
 
 /// Looks names up.
 pub struct PciNames {
@@ -150,6 +155,15 @@ mod tests {
             Some("GH100 [H200 SXM 141GB]")
         );
         assert_eq!(names.device_name(0x10de, 0xfffe), None);
+    }
+
+    #[test]
+    fn a_list_of_some_parts_names_these_alone_and_again() {
+        let system = b"# a list\n10de  NVIDIA\n\t2330  H100\n\t\t10de 16c1  board\n\t2335  H200\n15b3  Mellanox\n\t1021  CX-7\nC 03  Display\n";
+        let parts = [(0x10de, [0x2335].into()), (0x1af4, [1].into())].into();
+        let kept = only_these(system, &parts);
+        assert_eq!(String::from_utf8_lossy(&kept), "10de  NVIDIA\n\t2335  H200\n");
+        assert_eq!(only_these(&kept, &parts), kept);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Fact, Why};
+use crate::model::{Fact, Failure, FileState, Question, Why};
 
 /// The files of a world. Paths are absolute.
 pub trait Files: Send + Sync {
@@ -30,7 +30,7 @@ pub trait Files: Send + Sync {
         loop {
             let count = file
                 .read_at(filled as u64, &mut bytes[filled..])
-                .map_err(|source| FileError::new("read", path, source))?;
+                .map_err(|source| FileError::new(Question::Read, path, source))?;
             filled += count;
             if count == 0 {
                 bytes.truncate(filled);
@@ -38,11 +38,21 @@ pub trait Files: Send + Sync {
             }
             if filled == bytes.len() {
                 if filled >= MOST {
-                    return Err(FileError::new("read", path, io::ErrorKind::FileTooLarge.into()));
+                    return Err(FileError::new(Question::Read, path, io::ErrorKind::FileTooLarge.into()));
                 }
                 bytes.resize(filled * 2, 0);
             }
         }
+    }
+
+    /// What `keep` keeps of the first `most` bytes of a file, in a world that records too: large and private files are
+    /// reduced where they are read. What is kept, kept again, is the same.
+    fn reduced(&self, path: &Path, most: usize, keep: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<Vec<u8>, FileError> {
+        let bytes = match most {
+            MOST => self.read(path),
+            most => self.read_range(path, 0, most),
+        };
+        bytes.map(keep)
     }
 
     /// A part of a file; shorter where the file ends.
@@ -54,7 +64,7 @@ pub trait Files: Send + Sync {
             match file.read_at(offset + filled as u64, &mut bytes[filled..]) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
-                Err(source) => return Err(FileError::new("read", path, source)),
+                Err(source) => return Err(FileError::new(Question::Read, path, source)),
             }
         }
         bytes.truncate(filled);
@@ -63,15 +73,7 @@ pub trait Files: Send + Sync {
 
     /// A whole file as text without its trailing white space; bytes that are no UTF-8 are an error.
     fn text(&self, path: &Path) -> Result<String, FileError> {
-        let bytes = self.read(path)?;
-        match String::from_utf8(bytes) {
-            Ok(text) => Ok(text.trim_end().to_owned()),
-            Err(_) => Err(FileError::new(
-                "read",
-                path,
-                io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"),
-            )),
-        }
+        as_text(path, self.read(path)?)
     }
 
     /// Whether a path leads to something; an error where that cannot be told.
@@ -84,6 +86,18 @@ pub trait Files: Send + Sync {
     }
 }
 
+/// Bytes as text without its trailing white space.
+pub fn as_text(path: &Path, bytes: Vec<u8>) -> Result<String, FileError> {
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text.trim_end().to_owned()),
+        Err(_) => Err(FileError::new(
+            Question::Read,
+            path,
+            io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"),
+        )),
+    }
+}
+
 /// The largest file that is read whole: none of those gdr reads comes near.
 pub const MOST: usize = 16 << 20;
 
@@ -93,35 +107,11 @@ pub trait OpenFile {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize>;
 }
 
-/// What a path leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileState {
-    /// What it is.
-    pub kind: FileKind,
-    /// Permission bits.
-    pub mode: u32,
-    /// Major and minor number of a device node.
-    pub device: (u32, u32),
-}
-
-/// What a file is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
-    /// A regular file.
-    Regular,
-    /// A directory.
-    Directory,
-    /// A character device.
-    Character,
-    /// Something else.
-    Other,
-}
-
 /// A file could not be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {operation} {}", path.display())]
+#[error("cannot {} {}", operation(*asked), path.display())]
 pub struct FileError {
-    operation: &'static str,
+    asked: Question,
     path: PathBuf,
     #[source]
     source: io::Error,
@@ -129,12 +119,22 @@ pub struct FileError {
 
 impl FileError {
     /// The error of an operation on a path.
-    pub fn new(operation: &'static str, path: &Path, source: io::Error) -> Self {
+    pub fn new(asked: Question, path: &Path, source: io::Error) -> Self {
         Self {
-            operation,
+            asked,
             path: path.to_owned(),
             source,
         }
+    }
+
+    /// What was asked.
+    pub fn asked(&self) -> Question {
+        self.asked
+    }
+
+    /// The error as a snapshot holds it.
+    pub fn failure(&self) -> Failure {
+        failure(&self.source)
     }
 
     /// Whether there is nothing at this path.
@@ -148,7 +148,7 @@ impl FileError {
     /// Why a fact from this file is unknown.
     pub fn why(&self) -> Why {
         match self.source.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Why::NotCovered,
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::Unsupported => Why::NotCovered,
             io::ErrorKind::PermissionDenied => Why::Denied,
             io::ErrorKind::TimedOut => Why::TimedOut,
             _ => Why::Broken,
@@ -166,5 +166,34 @@ impl FileError {
     /// The path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+fn operation(asked: Question) -> &'static str {
+    match asked {
+        Question::Link => "read the link",
+        Question::List => "list",
+        Question::Read | Question::Part => "read",
+        Question::Open => "open",
+        Question::State => "look at",
+        Question::Root => "use as a root",
+    }
+}
+
+/// An error as a snapshot holds it.
+pub fn failure(error: &io::Error) -> Failure {
+    match (error.raw_os_error(), error.kind()) {
+        (Some(number), _) => Failure::Errno(number),
+        (None, io::ErrorKind::FileTooLarge) => Failure::TooLarge,
+        (None, _) => Failure::Invalid(error.to_string()),
+    }
+}
+
+/// The error that a snapshot holds.
+pub fn failed(failure: &Failure) -> io::Error {
+    match failure {
+        Failure::Errno(number) => io::Error::from_raw_os_error(*number),
+        Failure::TooLarge => io::ErrorKind::FileTooLarge.into(),
+        Failure::Invalid(words) => io::Error::new(io::ErrorKind::InvalidData, words.clone()),
     }
 }

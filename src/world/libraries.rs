@@ -4,25 +4,48 @@
 //! isolation, parallel work and replay in one.
 
 use std::io::{self, Write};
-use std::marker::PhantomData;
 use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::child::Running;
-use crate::model::{Fact, MappingOutcome, NvmlOutcome, P2pCapability, Why};
+use crate::model::{Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability, RecordedLibraries, Why};
 
 mod mapping;
 mod nvml;
 
 /// The vendor libraries of a world.
-pub enum Libraries {
+pub struct Libraries {
+    source: Source,
+    record: Option<Answers>,
+}
+
+enum Source {
     /// Loaded on the machine gdr runs on; each may take so long.
     Live(Duration),
-    /// What NVML answered when the machine was recorded, where that was recorded.
-    Recorded(Option<Vec<u8>>),
+    /// What NVML answered when the machine was laid out, where that was laid out too.
+    Directory(Option<Vec<u8>>),
+    /// What they answered when the snapshot was taken.
+    Snapshot(Box<RecordedLibraries>),
+}
+
+/// What the libraries of a recorded world answered so far.
+#[derive(Clone, Default)]
+pub struct Answers(Arc<Mutex<RecordedLibraries>>);
+
+impl Answers {
+    /// All of them.
+    pub fn take(&self) -> RecordedLibraries {
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RecordedLibraries> {
+        // Each answer is written in one assignment: what a panic left is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Where a directory laid out like a machine holds what NVML answered there.
@@ -56,16 +79,23 @@ pub type NvmlReading = Reading<NvmlOutcome>;
 /// A trial of mapping GPU memory under way.
 pub type MappingReading = Reading<MappingOutcome>;
 
+/// Why a library gave no answer, and a sentence about it.
+type Trouble = (Why, String);
+
 /// A library being read by a child, for the outcome `T`.
 pub struct Reading<T> {
-    state: State,
+    state: State<T>,
     library: &'static str,
-    outcome: PhantomData<T>,
+    /// What was asked of a recorded answer, which may hold more.
+    reduce: Box<dyn FnOnce(T) -> T>,
+    /// Writes the answer down.
+    record: Box<dyn FnOnce(&LibraryAnswer<T>)>,
 }
 
-enum State {
+enum State<T> {
     NotCovered,
-    Recorded(Vec<u8>),
+    Laid(Vec<u8>),
+    Recorded(LibraryAnswer<T>),
     Failed(io::Error),
     Running(Running, Duration),
 }
@@ -75,83 +105,147 @@ const NVML: (&str, &str) = ("__read-nvml", "libnvidia-ml.so.1");
 const MAPPING: (&str, &str) = ("__try-mapping", "libcuda.so.1");
 
 impl Libraries {
+    /// Those of the machine gdr runs on; each may take so long.
+    pub fn live(patience: Duration) -> Self {
+        Self::of(Source::Live(patience))
+    }
+
+    /// Those of a laid-out machine: what NVML answered there, where that is known.
+    pub fn laid_out(nvml: Option<Vec<u8>>) -> Self {
+        Self::of(Source::Directory(nvml))
+    }
+
+    /// Those of a snapshot.
+    pub fn recorded(answers: RecordedLibraries) -> Self {
+        Self::of(Source::Snapshot(Box::new(answers)))
+    }
+
+    fn of(source: Source) -> Self {
+        Self { source, record: None }
+    }
+
+    /// The same, writing down what they answer.
+    pub fn recording(self, answers: Answers) -> Self {
+        Self {
+            record: Some(answers),
+            ..self
+        }
+    }
+
+    /// Whether [`mapping`](Self::mapping) tries, or knows what came of trying.
+    pub fn can_map(&self) -> bool {
+        match &self.source {
+            Source::Live(_) => true,
+            Source::Directory(_) => false,
+            Source::Snapshot(answers) => answers.mapping.is_some(),
+        }
+    }
+
     /// Starts to read NVML; the answer is fetched with [`Reading::finish`].
     pub fn nvml(&self, want: NvmlWant) -> NvmlReading {
-        match self {
-            Self::Live(patience) => start(NVML, &want, *patience),
-            Self::Recorded(Some(answer)) => Reading::of(NVML, State::Recorded(answer.clone())),
-            Self::Recorded(None) => Reading::of(NVML, State::NotCovered),
+        let state = match &self.source {
+            Source::Live(patience) => start(NVML, &want, *patience),
+            Source::Directory(answer) => answer.clone().map_or(State::NotCovered, State::Laid),
+            Source::Snapshot(answers) => answers.nvml.clone().map_or(State::NotCovered, State::Recorded),
+        };
+        Reading {
+            state,
+            library: NVML.1,
+            reduce: Box::new(move |outcome| nvml::reduce(outcome, want)),
+            record: self.record(|answers, answer| answers.nvml = Some(answer)),
         }
     }
 
     /// Starts to map memory of each GPU for the CPU, write and read it; the outcome is fetched with [`Reading::finish`].
     pub fn mapping(&self) -> MappingReading {
-        match self {
-            Self::Live(patience) => start(MAPPING, &(), *patience),
-            Self::Recorded(_) => Reading::of(MAPPING, State::NotCovered),
+        let state = match &self.source {
+            Source::Live(patience) => start(MAPPING, &(), *patience),
+            Source::Directory(_) => State::NotCovered,
+            Source::Snapshot(answers) => answers.mapping.clone().map_or(State::NotCovered, State::Recorded),
+        };
+        Reading {
+            state,
+            library: MAPPING.1,
+            reduce: Box::new(|outcome| outcome),
+            record: self.record(|answers, answer| answers.mapping = Some(answer)),
         }
+    }
+
+    fn record<T: Clone>(
+        &self,
+        write: impl FnOnce(&mut RecordedLibraries, LibraryAnswer<T>) + 'static,
+    ) -> Box<dyn FnOnce(&LibraryAnswer<T>)> {
+        let record = self.record.clone();
+        Box::new(move |answer| {
+            if let Some(record) = record {
+                write(&mut record.lock(), answer.clone());
+            }
+        })
     }
 }
 
-fn start<T>((child, library): (&'static str, &'static str), want: &impl Serialize, patience: Duration) -> Reading<T> {
+fn start<T>((child, _): (&'static str, &'static str), want: &impl Serialize, patience: Duration) -> State<T> {
     let start = || {
         let want = serde_json::to_string(want)?;
         // The file this process runs from, even where it has been replaced or its path is out of reach.
         let mut command = Command::new("/proc/self/exe");
         Running::start(command.arg(child).arg(want), patience)
     };
-    let state = match start() {
+    match start() {
         Ok(running) => State::Running(running, patience),
         Err(error) => State::Failed(error),
-    };
-    Reading::of((child, library), state)
-}
-
-impl<T> Reading<T> {
-    fn of((_, library): (&'static str, &'static str), state: State) -> Self {
-        Self {
-            state,
-            library,
-            outcome: PhantomData,
-        }
     }
 }
 
 impl<T: DeserializeOwned> Reading<T> {
     /// Waits for the answer, until the deadline at most. An error is why there is none, and a sentence about it.
-    pub fn finish(self) -> Result<Fact<T>, (Why, String)> {
-        let library = self.library;
-        let (mut running, patience) = match self.state {
+    pub fn finish(self) -> Result<Fact<T>, Trouble> {
+        let answer = match self.state {
             State::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
-            State::Recorded(bytes) => {
-                return serde_json::from_slice(&bytes)
-                    .map(Fact::Known)
-                    .map_err(|error| (Why::Broken, format!("{RECORDED} holds no answer of NVML: {error}")));
-            }
-            State::Failed(error) => return Err((Why::Broken, format!("its reader could not be started: {error}"))),
-            State::Running(running, patience) => (running, patience),
-        };
-        let trouble = |error: io::Error| match error.kind() {
-            io::ErrorKind::TimedOut => (
-                Why::TimedOut,
-                format!(
-                    "{library} did not answer within {} s and was stopped; a GPU that hangs shows so: see \
-                     dmesg for Xid lines, or give it longer with --library-timeout",
-                    patience.as_secs_f64()
-                ),
+            State::Laid(bytes) => answered(
+                serde_json::from_slice(&bytes)
+                    .map_err(|error| (Why::Broken, format!("{RECORDED} holds no answer of NVML: {error}"))),
             ),
-            _ => (Why::Broken, format!("its reader's answer could not be read: {error}")),
+            State::Recorded(answer) => answer,
+            State::Failed(error) => answered(Err((Why::Broken, format!("its reader could not be started: {error}")))),
+            State::Running(running, patience) => answered(wait(running, patience, self.library)),
         };
-        let output = running.output().map_err(trouble)?;
-        match serde_json::from_slice(&output) {
-            Ok(outcome) => Ok(Fact::Known(outcome)),
-            Err(error) => {
-                let status = running.status().map_err(trouble)?;
-                Err((
-                    Why::Broken,
-                    format!("{library} ended its reader ({status}) or spoilt its answer ({error})"),
-                ))
-            }
+        (self.record)(&answer);
+        match answer {
+            LibraryAnswer::Answered(outcome) => Ok(Fact::Known((self.reduce)(outcome))),
+            LibraryAnswer::Failed { why, message } => Err((why, message)),
+        }
+    }
+}
+
+fn answered<T>(result: Result<T, Trouble>) -> LibraryAnswer<T> {
+    match result {
+        Ok(outcome) => LibraryAnswer::Answered(outcome),
+        Err((why, message)) => LibraryAnswer::Failed { why, message },
+    }
+}
+
+fn wait<T: DeserializeOwned>(mut running: Running, patience: Duration, library: &str) -> Result<T, Trouble> {
+    let trouble = |error: io::Error| match error.kind() {
+        io::ErrorKind::TimedOut => (
+            Why::TimedOut,
+            format!(
+                "{library} did not answer within {} s and was stopped; a GPU that hangs shows so: see dmesg for Xid \
+                 lines, or give it longer with --library-timeout",
+                patience.as_secs_f64()
+            ),
+        ),
+        _ => (Why::Broken, format!("its reader's answer could not be read: {error}")),
+    };
+    let output = running.output().map_err(trouble)?;
+    match serde_json::from_slice(&output) {
+        Ok(outcome) => Ok(outcome),
+        Err(error) => {
+            let status = running.status().map_err(trouble)?;
+            Err((
+                Why::Broken,
+                format!("{library} ended its reader ({status}) or spoilt its answer ({error})"),
+            ))
         }
     }
 }

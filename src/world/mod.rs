@@ -1,4 +1,5 @@
-//! The one door to the machine: files, vendor libraries, tools. Live, or a directory laid out like a machine.
+//! The one door to the machine: files, vendor libraries, tools. Live, a directory laid out like a machine, or a snapshot;
+//! and under a recorder each of them becomes a snapshot.
 //!
 //! Collectors take `&World` and nothing else, so that they run the same on every kind of world.
 
@@ -6,6 +7,8 @@ mod child;
 mod files;
 mod host;
 mod libraries;
+mod record;
+mod replay;
 mod tools;
 mod tree;
 mod walk;
@@ -13,11 +16,14 @@ mod walk;
 use std::path::Path;
 use std::time::Duration;
 
-pub use files::{FileError, FileKind, FileState, Files, OpenFile};
+pub use files::{FileError, Files, MOST, OpenFile, as_text};
 pub use libraries::{Libraries, MappingReading, NvmlReading, NvmlWant, Reading, answer_for_parent};
 pub use tools::Tools;
 
-use crate::model::Host;
+use crate::model::{Host, SNAPSHOT_SCHEMA, Snapshot};
+use libraries::Answers;
+use record::{Log, Recorder};
+use replay::Replay;
 use tree::Tree;
 
 /// A machine to look at.
@@ -34,6 +40,15 @@ pub struct World {
 enum Source {
     Live,
     Directory(String),
+    /// A snapshot, or a world that becomes one: its header was read when it was taken.
+    Recorded(Host),
+}
+
+/// What a world under a recorder answered so far.
+pub struct Record {
+    files: Log,
+    libraries: Answers,
+    host: Host,
 }
 
 impl World {
@@ -41,7 +56,7 @@ impl World {
     pub fn live(deadline: Duration) -> Result<Self, FileError> {
         Ok(Self {
             files: Box::new(Tree::live()?),
-            libraries: Libraries::Live(deadline),
+            libraries: Libraries::live(deadline),
             tools: Tools,
             source: Source::Live,
         })
@@ -51,11 +66,37 @@ impl World {
     pub fn directory(root: &Path) -> Result<Self, FileError> {
         let files = Tree::directory(root)?;
         Ok(Self {
-            libraries: Libraries::Recorded(files.read(Path::new(libraries::RECORDED)).ok()),
+            libraries: Libraries::laid_out(files.read(Path::new(libraries::RECORDED)).ok()),
             files: Box::new(files),
             tools: Tools,
             source: Source::Directory(root.display().to_string()),
         })
+    }
+
+    /// A recorded machine.
+    pub fn snapshot(snapshot: Snapshot) -> Self {
+        Self {
+            files: Box::new(Replay::new(snapshot.files)),
+            libraries: Libraries::recorded(snapshot.libraries),
+            tools: Tools,
+            source: Source::Recorded(snapshot.host),
+        }
+    }
+
+    /// The same world under a recorder, and its record.
+    pub fn recording(self) -> (Self, Record) {
+        let record = Record {
+            files: Log::default(),
+            libraries: Answers::default(),
+            host: self.host(),
+        };
+        let world = Self {
+            files: Box::new(Recorder::new(self.files, record.files.clone())),
+            libraries: self.libraries.recording(record.libraries.clone()),
+            tools: self.tools,
+            source: Source::Recorded(record.host.clone()),
+        };
+        (world, record)
     }
 
     /// Whether this is the machine gdr runs on.
@@ -68,6 +109,22 @@ impl World {
         match &self.source {
             Source::Live => host::live(),
             Source::Directory(root) => host::recorded(self.files.as_ref(), root),
+            Source::Recorded(host) => host.clone(),
+        }
+    }
+}
+
+impl Record {
+    /// What was answered, as a snapshot taken at `taken` (UTC, RFC 3339).
+    pub fn finish(self, taken: String) -> Snapshot {
+        Snapshot {
+            schema: SNAPSHOT_SCHEMA.to_owned(),
+            gdr: env!("CARGO_PKG_VERSION").to_owned(),
+            taken,
+            masked: false,
+            host: self.host,
+            files: self.files.take(),
+            libraries: self.libraries.take(),
         }
     }
 }

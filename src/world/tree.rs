@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{self as sys, AtFlags, FileType, Mode, OFlags, ResolveFlags};
 
-use super::files::{FileError, FileKind, FileState, Files, OpenFile};
+use super::files::{FileError, Files, OpenFile};
 use super::walk;
-use crate::model::{Fact, Why};
+use crate::model::{Fact, FileKind, FileState, Question, Why};
 
 /// Opens below a directory.
 pub struct Tree {
@@ -62,7 +62,7 @@ impl Tree {
         })
     }
 
-    fn open_at(&self, operation: &'static str, path: &Path, flags: OFlags) -> Result<OwnedFd, FileError> {
+    fn open_at(&self, asked: Question, path: &Path, flags: OFlags) -> Result<OwnedFd, FileError> {
         let relative = relative(path);
         // openat2 refuses flags that mean nothing together: a path descriptor opens no terminal.
         let flags = match flags.contains(OFlags::PATH) {
@@ -80,15 +80,15 @@ impl Tree {
             ),
             How::Walk => walk::open(self.root.as_fd(), relative, flags),
         }
-        .map_err(|errno| FileError::new(operation, path, errno.into()))
+        .map_err(|errno| FileError::new(asked, path, errno.into()))
     }
 }
 
 impl Files for Tree {
     fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
         // Without NONBLOCK a pipe that lies where a file should be would hold us until somebody writes.
-        let file = self.open_at("open", path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-        let error = |source| FileError::new("open", path, source);
+        let file = self.open_at(Question::Open, path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let error = |source| FileError::new(Question::Open, path, source);
         let stat = sys::fstat(&file).map_err(|errno| error(errno.into()))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Box::new(Open(file))),
@@ -101,11 +101,11 @@ impl Files for Tree {
     }
 
     fn read_link(&self, path: &Path) -> Result<PathBuf, FileError> {
-        let error = |errno: rustix::io::Errno| FileError::new("read the link", path, errno.into());
+        let error = |errno: rustix::io::Errno| FileError::new(Question::Link, path, errno.into());
         let target = if self.how == How::Plain {
             sys::readlinkat(&self.root, relative(path), Vec::new()).map_err(error)?
         } else {
-            let link = self.open_at("read the link", path, OFlags::PATH | OFlags::NOFOLLOW)?;
+            let link = self.open_at(Question::Link, path, OFlags::PATH | OFlags::NOFOLLOW)?;
             sys::readlinkat(&link, "", Vec::new()).map_err(|errno| match errno {
                 // What is open is there: with an empty path Linux says ENOENT of all that is no link.
                 rustix::io::Errno::NOENT => error(rustix::io::Errno::INVAL),
@@ -116,8 +116,12 @@ impl Files for Tree {
     }
 
     fn list(&self, path: &Path) -> Result<Vec<String>, FileError> {
-        let error = |errno: rustix::io::Errno| FileError::new("list", path, errno.into());
-        let directory = self.open_at("list", path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK)?;
+        let error = |errno: rustix::io::Errno| FileError::new(Question::List, path, errno.into());
+        let directory = self.open_at(
+            Question::List,
+            path,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK,
+        )?;
         let mut names = Vec::new();
         for entry in sys::Dir::new(directory).map_err(error)? {
             let entry = entry.map_err(error)?;
@@ -131,8 +135,8 @@ impl Files for Tree {
     }
 
     fn state(&self, path: &Path) -> Result<FileState, FileError> {
-        let file = self.open_at("look at", path, OFlags::PATH)?;
-        let stat = sys::fstat(&file).map_err(|errno| FileError::new("look at", path, errno.into()))?;
+        let file = self.open_at(Question::State, path, OFlags::PATH)?;
+        let stat = sys::fstat(&file).map_err(|errno| FileError::new(Question::State, path, errno.into()))?;
         Ok(FileState {
             kind: match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => FileKind::Regular,
@@ -169,7 +173,7 @@ impl OpenFile for Open {
 
 fn open_root(path: &Path) -> Result<OwnedFd, FileError> {
     sys::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| FileError::new("use as a root", path, errno.into()))
+        .map_err(|errno| FileError::new(Question::Root, path, errno.into()))
 }
 
 /// The path as seen from the root directory's descriptor.

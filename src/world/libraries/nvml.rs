@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use gpu::nvml::{Capability, Details, Gpu, Link, Outcome, Pair, Reading, Want};
 
 use super::NvmlWant;
-use crate::model::{Bar1, Fact, IdList, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus, Why};
+use crate::model::{
+    Bar1, Bdf, Fact, IdList, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus, Why,
+};
 
 /// Reads NVML in this process.
 pub fn read(want: NvmlWant) -> NvmlOutcome {
@@ -31,6 +33,42 @@ pub fn read(want: NvmlWant) -> NvmlOutcome {
     }
 }
 
+/// What NVML answers where no more than this is wanted, of an answer that holds more.
+pub fn reduce(outcome: NvmlOutcome, want: NvmlWant) -> NvmlOutcome {
+    let NvmlOutcome::Read(mut nvml) = outcome else {
+        return outcome;
+    };
+    for gpu in &mut nvml.gpus {
+        if !want.links {
+            gpu.active_links = Fact::default();
+        }
+        if !want.details {
+            *gpu = NvmlGpu {
+                index: gpu.index,
+                bdf: gpu.bdf,
+                name: gpu.name.clone(),
+                uuid: gpu.uuid.clone(),
+                minor: gpu.minor.clone(),
+                active_links: gpu.active_links.clone(),
+                ..without_details(gpu.index, gpu.bdf)
+            };
+        }
+    }
+    if !want.p2p {
+        nvml.pairs.clear();
+    }
+    if let Some(only) = want.p2p_only {
+        for pair in &mut nvml.pairs {
+            for (capability, status) in &mut pair.p2p {
+                if *capability != only {
+                    *status = Fact::default();
+                }
+            }
+        }
+    }
+    NvmlOutcome::Read(nvml)
+}
+
 fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
     Nvml {
         library: nvml.library.map(|path| path.display().to_string()),
@@ -52,12 +90,26 @@ fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
 fn gpu(gpu: Gpu) -> Option<NvmlGpu> {
     let bdf = gpu.bdf.parse().ok()?;
     let bare = NvmlGpu {
-        index: gpu.index,
-        bdf,
         name: fact(gpu.name),
         uuid: fact(gpu.uuid),
         minor: fact(gpu.minor),
         active_links: asked(gpu.links).map(|links| links.into_iter().filter(|link| link.active).map(link).collect()),
+        ..without_details(gpu.index, bdf)
+    };
+    Some(match gpu.details {
+        Some(details) => with_details(bare, details),
+        None => bare,
+    })
+}
+
+fn without_details(index: u32, bdf: Bdf) -> NvmlGpu {
+    NvmlGpu {
+        index,
+        bdf,
+        name: Fact::default(),
+        uuid: Fact::default(),
+        minor: Fact::default(),
+        active_links: Fact::default(),
         memory_node: Fact::default(),
         cpu_affinity: Fact::default(),
         bar1: Fact::default(),
@@ -68,11 +120,7 @@ fn gpu(gpu: Gpu) -> Option<NvmlGpu> {
         performance_state: Fact::default(),
         virtualization: Fact::default(),
         architecture: Fact::default(),
-    };
-    Some(match gpu.details {
-        Some(details) => with_details(bare, details),
-        None => bare,
-    })
+    }
 }
 
 fn with_details(bare: NvmlGpu, details: Details) -> NvmlGpu {

@@ -1,0 +1,72 @@
+//! Files that describe a machine: read whole, within limits, compressed or not.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use serde::Deserialize;
+
+use crate::model::{SNAPSHOT_SCHEMA, Snapshot};
+
+/// The largest document: the hexadecimal dump of five thousand functions.
+const MOST: u64 = 64 << 20;
+
+/// How a frame of Zstandard begins (RFC 8878, 3.1.1).
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The content of a file, or of standard input for '-', uncompressed.
+pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    let bytes = match file == Path::new("-") {
+        true => limited(io::stdin().lock()),
+        false => limited(File::open(file)?),
+    }?;
+    if !bytes.starts_with(&ZSTD) {
+        return Ok(bytes);
+    }
+    let decoder = StreamingDecoder::new(bytes.as_slice()).context("it is no whole Zstandard frame")?;
+    limited(decoder).context("uncompressing it failed")
+}
+
+fn limited(reader: impl Read) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(MOST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST {
+        bail!(
+            "it is larger than {} MiB, which no machine's description is",
+            MOST >> 20
+        );
+    }
+    Ok(bytes)
+}
+
+/// Compresses with Zstandard.
+pub fn compress(bytes: &[u8]) -> Vec<u8> {
+    compress_to_vec(bytes, CompressionLevel::Fastest)
+}
+
+/// The snapshot in a document; none where the document is something else than a JSON object.
+pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: Option<String>,
+    }
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Ok(None);
+    }
+    let head: Head = serde_json::from_slice(bytes).context("it begins as JSON and is none")?;
+    match head.schema.as_deref() {
+        Some(SNAPSHOT_SCHEMA) => Ok(Some(
+            serde_json::from_slice(bytes).with_context(|| format!("it says {SNAPSHOT_SCHEMA} and is none"))?,
+        )),
+        Some(other) if other.starts_with("gdr.snapshot/") => {
+            bail!("its schema is {other}; this gdr reads {SNAPSHOT_SCHEMA}: use the gdr that took it, or a newer one")
+        }
+        Some(other) => {
+            bail!("its schema is {other}: that is no record of a machine; take one with 'gdr snapshot -o FILE'")
+        }
+        None => bail!("it is JSON that names no schema; take a snapshot with 'gdr snapshot -o FILE'"),
+    }
+}

@@ -1,0 +1,107 @@
+//! `gdr snapshot`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, bail};
+
+use super::machine::Machine;
+use super::{document, names};
+use crate::cli::{Global, SnapshotOptions};
+use crate::collect::{self, Want};
+use crate::model::{Facts, Snapshot};
+use crate::pci;
+use crate::world::{MOST, NvmlWant, World};
+
+/// Records the machine, or compares two records.
+pub fn run(
+    machine: Machine,
+    global: &Global,
+    options: &SnapshotOptions,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    let Some(output) = &options.output else {
+        bail!("name the file with -o FILE");
+    };
+    let Machine::World(world) = machine else {
+        bail!("a dump of another program is no machine that could be recorded: it has told all it can");
+    };
+    let (snapshot, facts) = take(world, options.live);
+    super::notes(global, &facts, err);
+    let text = serde_json::to_string(&snapshot)? + "\n";
+    write(output, text.as_bytes(), out).with_context(|| format!("{} cannot be written", output.display()))?;
+    Ok(0)
+}
+
+/// Everything that any command would ask.
+fn want(live: bool) -> Want {
+    Want {
+        nvme: true,
+        nvml: NvmlWant {
+            links: true,
+            p2p: true,
+            p2p_only: None,
+            details: true,
+            from_gpus: 0,
+        },
+        system: true,
+        mapping: live,
+    }
+}
+
+fn take(world: World, live: bool) -> (Snapshot, Facts) {
+    let (world, record) = world.recording();
+    let facts = collect::facts(&world, want(live));
+    name_devices(&world, &facts);
+    (record.finish(now()), facts)
+}
+
+/// Asks for the names of the machine's devices, and for no others of the thousands that pci.ids has.
+fn name_devices(world: &World, facts: &Facts) {
+    let mut parts: BTreeMap<u16, BTreeSet<u16>> = BTreeMap::new();
+    for ids in facts.devices().iter().filter_map(|device| device.ids.known()) {
+        parts.entry(ids.vendor).or_default().extend(ids.device);
+    }
+    let keep = |list: Vec<u8>| pci::only_these(&list, &parts);
+    let found = names::FILES
+        .iter()
+        .find_map(|file| world.files.reduced(Path::new(file), MOST, &keep).ok());
+    // The names are in the record now, or that there are none.
+    drop(found);
+}
+
+/// The time in UTC, as RFC 3339 writes it.
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// Writes a document whole or not at all: beside its place first, then over it.
+fn write(output: &Path, text: &[u8], out: &mut dyn Write) -> anyhow::Result<()> {
+    if output == Path::new("-") {
+        out.write_all(text)?;
+        return Ok(out.flush()?);
+    }
+    let bytes = match output.extension().is_some_and(|extension| extension == "zst") {
+        true => document::compress(text),
+        false => text.to_vec(),
+    };
+    if fs::symlink_metadata(output).is_ok_and(|there| !there.is_file()) {
+        // A pipe or a terminal cannot be replaced, and a link leads to what the user meant.
+        return Ok(fs::write(output, bytes)?);
+    }
+    let beside = output.with_file_name(format!(
+        ".{}.{}",
+        output.file_name().context("it names no file")?.to_string_lossy(),
+        std::process::id()
+    ));
+    let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, output));
+    if written.is_err() {
+        // Nothing is left of what could not be finished; that it is not there either is no second error.
+        let _ = fs::remove_file(&beside);
+    }
+    Ok(written?)
+}

@@ -1,0 +1,205 @@
+//! Files that write down what they answer: a machine run under a recorder becomes a snapshot.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::files::{FileError, Files, OpenFile, failure};
+use crate::model::{Fact, FileState, Hex, Part, Question, Recorded};
+
+/// What was answered so far, by path.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<BTreeMap<String, Recorded>>>);
+
+impl Log {
+    /// Everything, by path.
+    pub fn take(&self) -> BTreeMap<String, Recorded> {
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Recorded>> {
+        // A collector that panicked took the whole command with it; what it wrote down is whole all the same.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, path: &Path, write: impl FnOnce(&mut Recorded)) {
+        write(self.lock().entry(path.display().to_string()).or_default());
+    }
+
+    /// Writes an answer down, or the error in its place.
+    fn keep<T>(
+        &self,
+        path: &Path,
+        answer: Result<T, FileError>,
+        write: impl FnOnce(&mut Recorded, &T),
+    ) -> Result<T, FileError> {
+        self.note(path, |recorded| match &answer {
+            Ok(value) => write(recorded, value),
+            Err(error) => {
+                recorded.errors.insert(error.asked(), error.failure());
+            }
+        });
+        answer
+    }
+}
+
+/// Files under a recorder.
+pub struct Recorder {
+    files: Box<dyn Files>,
+    log: Log,
+}
+
+impl Recorder {
+    /// Records what these files answer into `log`.
+    pub fn new(files: Box<dyn Files>, log: Log) -> Self {
+        Self { files, log }
+    }
+}
+
+impl Files for Recorder {
+    fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
+        let file = self.log.keep(path, self.files.open(path), |recorded, _| {
+            recorded.parts.get_or_insert_default();
+        })?;
+        Ok(Box::new(Open {
+            file,
+            path: path.to_owned(),
+            log: self.log.clone(),
+        }))
+    }
+
+    fn read_link(&self, path: &Path) -> Result<PathBuf, FileError> {
+        self.log.keep(path, self.files.read_link(path), |recorded, target| {
+            recorded.link = Some(target.display().to_string());
+        })
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<String>, FileError> {
+        self.log.keep(path, self.files.list(path), |recorded, names| {
+            recorded.names = Some(names.clone());
+        })
+    }
+
+    fn state(&self, path: &Path) -> Result<FileState, FileError> {
+        self.log.keep(path, self.files.state(path), |recorded, state| {
+            recorded.state = Some(*state);
+        })
+    }
+
+    fn usable(&self, path: &Path) -> Fact<bool> {
+        let usable = self.files.usable(path);
+        self.log.note(path, |recorded| recorded.usable = Some(usable.clone()));
+        usable
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
+        self.log
+            .keep(path, self.files.read(path), |recorded, bytes| whole(recorded, bytes))
+    }
+
+    fn reduced(&self, path: &Path, most: usize, keep: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<Vec<u8>, FileError> {
+        let kept = self.files.reduced(path, most, keep);
+        self.log.keep(path, kept, |recorded, bytes| whole(recorded, bytes))
+    }
+}
+
+fn whole(recorded: &mut Recorded, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => recorded.text = Some(text.to_owned()),
+        Err(_) => recorded.bytes = Some(Hex(bytes.to_vec())),
+    }
+}
+
+struct Open {
+    file: Box<dyn OpenFile>,
+    path: PathBuf,
+    log: Log,
+}
+
+impl OpenFile for Open {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        let answer = self.file.read_at(offset, out);
+        self.log.note(&self.path, |recorded| match &answer {
+            Ok(count) => {
+                let count = (*count).min(out.len());
+                add(recorded.parts.get_or_insert_default(), offset, &out[..count]);
+                if count < out.len() {
+                    let end = offset.saturating_add(count as u64);
+                    recorded.end = Some(recorded.end.map_or(end, |known| known.min(end)));
+                }
+            }
+            Err(error) => {
+                recorded.errors.insert(Question::Part, failure(error));
+            }
+        });
+        answer
+    }
+}
+
+/// Lays a part over those there are, which stay in order and apart from each other.
+fn add(parts: &mut Vec<Part>, at: u64, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let end = |part: &Part| part.at.saturating_add(part.bytes.0.len() as u64);
+    let mut new = Part {
+        at,
+        bytes: Hex(bytes.to_vec()),
+    };
+    let (touched, apart): (Vec<Part>, Vec<Part>) = std::mem::take(parts)
+        .into_iter()
+        .partition(|part| part.at <= end(&new) && at <= end(part));
+    for old in touched {
+        let Some(before) = new.at.checked_sub(old.at) else {
+            // It begins later: only what it has beyond the end of the new one is added.
+            let beyond = end(&new) - old.at;
+            let beyond = usize::try_from(beyond).unwrap_or(usize::MAX);
+            new.bytes
+                .0
+                .extend_from_slice(old.bytes.0.get(beyond..).unwrap_or_default());
+            continue;
+        };
+        let before = usize::try_from(before).unwrap_or(usize::MAX);
+        let mut joined = old.bytes.0.get(..before).unwrap_or(&old.bytes.0).to_vec();
+        joined.extend_from_slice(&new.bytes.0);
+        joined.extend_from_slice(old.bytes.0.get(joined.len()..).unwrap_or_default());
+        new = Part {
+            at: old.at,
+            bytes: Hex(joined),
+        };
+    }
+    *parts = apart;
+    let place = parts.partition_point(|part| part.at < new.at);
+    parts.insert(place, new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(reads: &[(u64, &[u8])]) -> Vec<(u64, Vec<u8>)> {
+        let mut parts = Vec::new();
+        for (at, bytes) in reads {
+            add(&mut parts, *at, bytes);
+        }
+        parts.into_iter().map(|part| (part.at, part.bytes.0)).collect()
+    }
+
+    #[test]
+    fn parts_that_touch_become_one_and_the_later_reading_counts() {
+        assert_eq!(
+            parts(&[(0, b"ab"), (4, b"ef")]),
+            [(0, b"ab".to_vec()), (4, b"ef".to_vec())]
+        );
+        assert_eq!(parts(&[(4, b"ef"), (0, b"ab"), (2, b"cd")]), [(0, b"abcdef".to_vec())]);
+        assert_eq!(parts(&[(0, b"abcdef"), (2, b"XY")]), [(0, b"abXYef".to_vec())]);
+        assert_eq!(parts(&[(2, b"cd"), (0, b"ABCDEF")]), [(0, b"ABCDEF".to_vec())]);
+        assert_eq!(parts(&[(0, b"abc"), (2, b"CDE")]), [(0, b"abCDE".to_vec())]);
+        assert_eq!(parts(&[(2, b"cde"), (0, b"ABC")]), [(0, b"ABCde".to_vec())]);
+        assert_eq!(
+            parts(&[(8, b"ij"), (2, b"cd"), (5, b""), (4, b"efgh")]),
+            [(2, b"cdefghij".to_vec())]
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! The files of a snapshot: each question gets the answer it got when the snapshot was taken.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::files::{FileError, Files, OpenFile, failed};
+use crate::model::{Fact, FileState, Question, Recorded};
+
+/// Files that answer from a record.
+pub struct Replay(Arc<BTreeMap<String, Recorded>>);
+
+impl Replay {
+    /// Files by path.
+    pub fn new(files: BTreeMap<String, Recorded>) -> Self {
+        Self(Arc::new(files))
+    }
+
+    /// The recorded answer to a question; else the recorded error, or that nobody asked.
+    fn answer<T>(
+        &self,
+        asked: Question,
+        path: &Path,
+        value: impl FnOnce(&Recorded) -> Option<T>,
+    ) -> Result<T, FileError> {
+        let recorded = path.to_str().and_then(|path| self.0.get(path));
+        if let Some(value) = recorded.and_then(value) {
+            return Ok(value);
+        }
+        let error = |asked: Question| Some((asked, failed(recorded?.errors.get(&asked)?)));
+        let (asked, source) = error(asked)
+            // A file that could not be opened could not be read.
+            .or_else(|| error(Question::Open).filter(|_| asked == Question::Read))
+            .unwrap_or_else(|| (asked, not_held()));
+        Err(FileError::new(asked, path, source))
+    }
+}
+
+fn not_held() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        "the snapshot does not hold it; a newer gdr asks for more: take the snapshot again with this one",
+    )
+}
+
+impl Files for Replay {
+    fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
+        self.answer(Question::Open, path, |recorded| {
+            let whole = recorded.text.is_some() || recorded.bytes.is_some();
+            (recorded.parts.is_some() || whole).then(|| ())
+        })?;
+        Ok(Box::new(Open {
+            files: Arc::clone(&self.0),
+            path: path.display().to_string(),
+        }))
+    }
+
+    fn read_link(&self, path: &Path) -> Result<PathBuf, FileError> {
+        self.answer(Question::Link, path, |recorded| {
+            recorded.link.as_ref().map(PathBuf::from)
+        })
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<String>, FileError> {
+        self.answer(Question::List, path, |recorded| recorded.names.clone())
+    }
+
+    fn state(&self, path: &Path) -> Result<FileState, FileError> {
+        self.answer(Question::State, path, |recorded| recorded.state)
+    }
+
+    fn usable(&self, path: &Path) -> Fact<bool> {
+        let recorded = path.to_str().and_then(|path| self.0.get(path));
+        recorded
+            .and_then(|recorded| recorded.usable.clone())
+            .unwrap_or_default()
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
+        self.answer(Question::Read, path, |recorded| whole(recorded).map(<[u8]>::to_vec))
+    }
+
+    fn reduced(&self, path: &Path, _most: usize, keep: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<Vec<u8>, FileError> {
+        self.read(path).map(keep)
+    }
+}
+
+fn whole(recorded: &Recorded) -> Option<&[u8]> {
+    let text = recorded.text.as_ref().map(|text| text.as_bytes());
+    text.or(recorded.bytes.as_ref().map(|bytes| bytes.0.as_slice()))
+}
+
+struct Open {
+    files: Arc<BTreeMap<String, Recorded>>,
+    path: String,
+}
+
+impl OpenFile for Open {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        let recorded = self.files.get(&self.path).ok_or_else(not_held)?;
+        if let Some(bytes) = whole(recorded) {
+            return Ok(copy(bytes, offset, out));
+        }
+        if recorded.end.is_some_and(|end| offset >= end) {
+            return Ok(0);
+        }
+        let parts = recorded.parts.as_deref().unwrap_or_default();
+        let holds = |at: u64, length: usize| at <= offset && offset - at < length as u64;
+        match parts.iter().find(|part| holds(part.at, part.bytes.0.len())) {
+            Some(part) => {
+                let count = copy(&part.bytes.0, offset - part.at, out);
+                let reached = offset.saturating_add(count as u64);
+                match count == out.len() || recorded.end.is_some_and(|end| reached >= end) {
+                    true => Ok(count),
+                    // What follows was not read: where the file ends is not known.
+                    false => Err(self.lost(recorded)),
+                }
+            }
+            None => Err(self.lost(recorded)),
+        }
+    }
+}
+
+impl Open {
+    fn lost(&self, recorded: &Recorded) -> io::Error {
+        recorded.errors.get(&Question::Part).map_or_else(not_held, failed)
+    }
+}
+
+/// Copies from `offset` on; how many bytes there were.
+fn copy(bytes: &[u8], offset: u64, out: &mut [u8]) -> usize {
+    let rest = usize::try_from(offset)
+        .ok()
+        .and_then(|at| bytes.get(at..))
+        .unwrap_or_default();
+    let count = rest.len().min(out.len());
+    out[..count].copy_from_slice(&rest[..count]);
+    count
+}
