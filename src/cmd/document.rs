@@ -14,6 +14,10 @@ use crate::model::{SNAPSHOT_SCHEMA, Snapshot};
 /// The largest document: the hexadecimal dump of five thousand functions.
 const MOST: u64 = 64 << 20;
 
+/// The largest snapshot: a machine of 8192 functions takes half of it. What a hostile one of this size holds still fits
+/// into 256 MiB.
+const MOST_SNAPSHOT: usize = 8 << 20;
+
 /// How a frame of Zstandard begins (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
@@ -55,6 +59,12 @@ pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
     }
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Ok(None);
+    }
+    if bytes.len() > MOST_SNAPSHOT {
+        bail!(
+            "it is JSON of more than {} MiB, which no snapshot is",
+            MOST_SNAPSHOT >> 20
+        );
     }
     let head: Head = serde_json::from_slice(bytes).context("it begins as JSON and is none")?;
     match head.schema.as_deref() {

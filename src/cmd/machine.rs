@@ -1,5 +1,6 @@
 //! The machine a command is about: a world that is read, or the facts of a dump.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::names::Names;
 use crate::cli::Global;
 use crate::collect::{self, Want};
 use crate::import;
-use crate::model::{Fact, Facts};
+use crate::model::{Fact, Facts, Snapshot};
 use crate::world::World;
 
 /// A machine.
@@ -28,9 +29,9 @@ pub enum Machine {
 
 impl Machine {
     /// The machine that the options name.
-    pub fn of(global: &Global) -> anyhow::Result<Self> {
+    pub fn of(global: &Global, err: &mut dyn Write) -> anyhow::Result<Self> {
         if let Some(file) = &global.from {
-            return from(file).with_context(|| format!("--from {}", file.display()));
+            return from(file, err).with_context(|| format!("--from {}", file.display()));
         }
         let world = match &global.sysroot {
             Some(root) => {
@@ -73,9 +74,16 @@ impl Machine {
 }
 
 /// A machine from a file: a snapshot, or a dump of another program.
-fn from(file: &Path) -> anyhow::Result<Machine> {
+fn from(file: &Path, err: &mut dyn Write) -> anyhow::Result<Machine> {
     let bytes = document::read(file)?;
     if let Some(snapshot) = document::snapshot(&bytes)? {
+        let Snapshot { taken, gdr, .. } = &snapshot;
+        let name = snapshot.host.name.as_deref().unwrap_or("a machine without a name");
+        let masked = if snapshot.masked { ", masked" } else { "" };
+        super::remark(
+            err,
+            &format!("{}: {name}, recorded {taken} by gdr {gdr}{masked}", file.display()),
+        );
         return Ok(Machine::World(World::snapshot(snapshot)));
     }
     let here = World::live(Duration::ZERO)?;

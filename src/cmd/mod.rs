@@ -20,7 +20,7 @@ use crate::render::printable;
 
 /// Runs a command and returns its exit code.
 pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
-    let machine = Machine::of(&cli.global)?;
+    let machine = Machine::of(&cli.global, err)?;
     match &cli.command {
         Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),
         Command::Topo(options) => topo::run(&machine, &cli.global, options, out, err),

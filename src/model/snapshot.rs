@@ -24,9 +24,65 @@ pub struct Snapshot {
     /// The header of a report.
     pub host: Host,
     /// What each path answered.
+    #[serde(deserialize_with = "paths")]
     pub files: BTreeMap<String, Recorded>,
     /// What the vendors' libraries answered.
     pub libraries: RecordedLibraries,
+}
+
+/// The paths of a document: of 8192 functions no more than this are asked, and a hostile document may not take memory
+/// without end.
+fn paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Recorded>, D::Error> {
+    const MOST: usize = 200_000;
+    struct Paths;
+    impl<'de> serde::de::Visitor<'de> for Paths {
+        type Value = BTreeMap<String, Recorded>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("what each path answered")
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut paths = BTreeMap::new();
+            while let Some((path, recorded)) = map.next_entry()? {
+                if paths.len() >= MOST {
+                    return Err(serde::de::Error::custom(format!(
+                        "more than {MOST} paths, which no machine has"
+                    )));
+                }
+                paths.insert(path, recorded);
+            }
+            Ok(paths)
+        }
+    }
+    deserializer.deserialize_map(Paths)
+}
+
+/// The names of a directory: PCI has 65536 functions in a domain, and no machine so many in all.
+fn names<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    const MOST: usize = 1 << 16;
+    struct Names;
+    impl<'de> serde::de::Visitor<'de> for Names {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("the names in a directory")
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut names = Vec::new();
+            while let Some(name) = list.next_element()? {
+                if names.len() >= MOST {
+                    return Err(serde::de::Error::custom(format!(
+                        "more than {MOST} names in one directory"
+                    )));
+                }
+                names.push(name);
+            }
+            Ok(names)
+        }
+    }
+    deserializer.deserialize_seq(Names).map(Some)
 }
 
 /// What one path answered, by what was asked of it.
@@ -36,7 +92,7 @@ pub struct Recorded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// The names in a directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "names")]
     pub names: Option<Vec<String>>,
     /// A whole file that is text; of a large or private one what gdr uses of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
