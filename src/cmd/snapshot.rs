@@ -33,8 +33,29 @@ pub fn run(
     let (snapshot, facts) = take(world, options.live);
     super::notes(global, &facts, err);
     let text = serde_json::to_string(&snapshot)? + "\n";
-    write(output, text.as_bytes(), out).with_context(|| format!("{} cannot be written", output.display()))?;
+    let size =
+        write(output, text.as_bytes(), out).with_context(|| format!("{} cannot be written", output.display()))?;
+    super::remark(err, &what_was_written(output, size, &snapshot, &facts));
     Ok(0)
+}
+
+/// What is in the file, and what its reader might miss.
+fn what_was_written(output: &Path, size: usize, snapshot: &Snapshot, facts: &Facts) -> String {
+    let mut text = format!(
+        "{}: {:.1} kB: {} PCI functions, {} GPUs, {} sources",
+        output.display(),
+        size as f64 / 1e3,
+        facts.devices().len(),
+        facts.gpus().count(),
+        snapshot.files.len()
+    );
+    if facts.process.uid.known().is_some_and(|uid| *uid != 0) {
+        text.push_str("; taken without root: what only root may read is unknown in it");
+    }
+    if !snapshot.masked {
+        text.push_str("; it names this machine: to give it away, take it with --mask");
+    }
+    text
 }
 
 /// Everything that any command would ask.
@@ -80,10 +101,12 @@ fn now() -> String {
 }
 
 /// Writes a document whole or not at all: beside its place first, then over it.
-fn write(output: &Path, text: &[u8], out: &mut dyn Write) -> anyhow::Result<()> {
+/// How many bytes it has.
+fn write(output: &Path, text: &[u8], out: &mut dyn Write) -> anyhow::Result<usize> {
     if output == Path::new("-") {
         out.write_all(text)?;
-        return Ok(out.flush()?);
+        out.flush()?;
+        return Ok(text.len());
     }
     let bytes = match output.extension().is_some_and(|extension| extension == "zst") {
         true => document::compress(text),
@@ -91,17 +114,19 @@ fn write(output: &Path, text: &[u8], out: &mut dyn Write) -> anyhow::Result<()> 
     };
     if fs::symlink_metadata(output).is_ok_and(|there| !there.is_file()) {
         // A pipe or a terminal cannot be replaced, and a link leads to what the user meant.
-        return Ok(fs::write(output, bytes)?);
+        fs::write(output, &bytes)?;
+        return Ok(bytes.len());
     }
     let beside = output.with_file_name(format!(
         ".{}.{}",
         output.file_name().context("it names no file")?.to_string_lossy(),
         std::process::id()
     ));
-    let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, output));
+    let written = fs::write(&beside, &bytes).and_then(|()| fs::rename(&beside, output));
     if written.is_err() {
         // Nothing is left of what could not be finished; that it is not there either is no second error.
         let _ = fs::remove_file(&beside);
     }
-    Ok(written?)
+    written?;
+    Ok(bytes.len())
 }

@@ -3,7 +3,7 @@
 //! A library that crashes or hangs takes the child with it and nothing else, and what the child answers is plain JSON:
 //! isolation, parallel work and replay in one.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -82,6 +82,9 @@ pub type MappingReading = Reading<MappingOutcome>;
 /// Why a library gave no answer, and a sentence about it.
 type Trouble = (Why, String);
 
+/// Writes an answer down.
+type Write<T> = Box<dyn FnOnce(&LibraryAnswer<T>)>;
+
 /// A library being read by a child, for the outcome `T`.
 pub struct Reading<T> {
     state: State<T>,
@@ -89,7 +92,7 @@ pub struct Reading<T> {
     /// What was asked of a recorded answer, which may hold more.
     reduce: Box<dyn FnOnce(T) -> T>,
     /// Writes the answer down.
-    record: Box<dyn FnOnce(&LibraryAnswer<T>)>,
+    record: Write<T>,
 }
 
 enum State<T> {
@@ -171,10 +174,7 @@ impl Libraries {
         }
     }
 
-    fn record<T: Clone>(
-        &self,
-        write: impl FnOnce(&mut RecordedLibraries, LibraryAnswer<T>) + 'static,
-    ) -> Box<dyn FnOnce(&LibraryAnswer<T>)> {
+    fn record<T: Clone>(&self, write: impl FnOnce(&mut RecordedLibraries, LibraryAnswer<T>) + 'static) -> Write<T> {
         let record = self.record.clone();
         Box::new(move |answer| {
             if let Some(record) = record {
@@ -253,7 +253,7 @@ fn wait<T: DeserializeOwned>(mut running: Running, patience: Duration, library: 
 /// If this process is such a child, answers its parent. The arguments are those after the program's name.
 ///
 /// Called first thing in main, before anything costs time.
-pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io::Result<()>> {
+pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Option<io::Result<()>> {
     let [name, want] = arguments else {
         return None;
     };

@@ -48,7 +48,7 @@ impl Files for Replay {
     fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
         self.answer(Question::Open, path, |recorded| {
             let whole = recorded.text.is_some() || recorded.bytes.is_some();
-            (recorded.parts.is_some() || whole).then(|| ())
+            (recorded.parts.is_some() || whole).then_some(())
         })?;
         Ok(Box::new(Open {
             files: Arc::clone(&self.0),

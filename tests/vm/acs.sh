@@ -16,6 +16,27 @@ gdr doctor --format json >/out/doctor-guest.json
 gdr doctor --platform bare-metal >/out/doctor-before.txt
 gdr doctor --platform bare-metal --format json >/out/doctor-before.json
 
+# A snapshot says what the machine says, to root and to an ordinary user.
+lspci -D -xxxx >/out/lspci-xxxx.txt
+user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+gdr snapshot -o /out/snapshot.json.zst
+gdr snapshot --mask -o /out/snapshot-masked.json.zst
+user gdr snapshot -o - >/out/snapshot-user.json
+expect "gdr snapshot" 0 $?
+replays() { # SNAPSHOT [user]
+  for what in "topo" "topo --nvme --format json" "topo --format svg" "topo --pairs" "doctor" "doctor --format json" \
+    "doctor --platform bare-metal --profile p2p"; do
+    $2 gdr $what >/tmp/live.txt 2>/dev/null
+    code=$?
+    gdr --from "$1" $what >/tmp/replayed.txt 2>/dev/null
+    expect "exit status of $what from $1" $code $?
+    cmp /tmp/live.txt /tmp/replayed.txt
+    expect "bytes of $what from $1" 0 $?
+  done
+}
+replays /out/snapshot.json.zst
+replays /out/snapshot-user.json user
+
 # Every command it names for a port, as a user would copy it.
 sed -n 's/^ *fix: *\(setpci .*\)/\1/p' /out/doctor-before.txt >/out/commands.txt
 sh -e /out/commands.txt

@@ -1,0 +1,44 @@
+//! Any document that parses as a snapshot is examined without a panic, and recorded again says the same.
+//!
+//! `cargo +nightly fuzz run snapshot`
+
+#![no_main]
+
+use gdr::check::{self, Ctx};
+use gdr::collect::{self, Want};
+use gdr::model::Snapshot;
+use gdr::profile::Expectations;
+use gdr::topo::{self, Forest};
+use gdr::world::{NvmlWant, World};
+use libfuzzer_sys::fuzz_target;
+
+const WANT: Want = Want {
+    nvme: true,
+    nvml: NvmlWant {
+        links: true,
+        p2p: true,
+        p2p_only: None,
+        details: true,
+        from_gpus: 0,
+    },
+    system: true,
+    mapping: true,
+};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(snapshot) = serde_json::from_slice::<Snapshot>(bytes) else {
+        return;
+    };
+    let (world, record) = World::snapshot(snapshot).recording();
+    let facts = collect::facts(&world, WANT);
+    let topology = topo::topology(&facts);
+    let findings = check::run(&Ctx {
+        facts: &facts,
+        topology: &topology,
+        forest: &Forest::new(facts.devices()),
+        expectations: &Expectations::of(&[]),
+    });
+    assert!(!findings.is_empty());
+    let again = World::snapshot(record.finish(String::new()));
+    assert_eq!(collect::facts(&again, WANT), facts);
+});
