@@ -177,6 +177,8 @@ pub enum FileKind {
 pub enum Failure {
     /// The operating system refused, with this number.
     Errno(i32),
+    /// Nobody asked for it when the snapshot was taken from which this one was made.
+    NotHeld,
     /// It is larger than gdr reads.
     TooLarge,
     /// It is not what it should be, in words.

@@ -185,6 +185,7 @@ pub fn failure(error: &io::Error) -> Failure {
     match (error.raw_os_error(), error.kind()) {
         (Some(number), _) => Failure::Errno(number),
         (None, io::ErrorKind::FileTooLarge) => Failure::TooLarge,
+        (None, io::ErrorKind::Unsupported) => Failure::NotHeld,
         (None, _) => Failure::Invalid(error.to_string()),
     }
 }
@@ -194,6 +195,10 @@ pub fn failed(failure: &Failure) -> io::Error {
     match failure {
         Failure::Errno(number) => io::Error::from_raw_os_error(*number),
         Failure::TooLarge => io::ErrorKind::FileTooLarge.into(),
+        Failure::NotHeld => io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the snapshot does not hold it; a newer gdr asks for more: take the snapshot again with this one",
+        ),
         Failure::Invalid(words) => io::Error::new(io::ErrorKind::InvalidData, words.clone()),
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::files::{FileError, Files, OpenFile, failed};
-use crate::model::{Fact, FileState, Question, Recorded};
+use crate::model::{Fact, Failure, FileState, Question, Recorded};
 
 /// Files that answer from a record.
 pub struct Replay(Arc<BTreeMap<String, Recorded>>);
@@ -38,10 +38,7 @@ impl Replay {
 }
 
 fn not_held() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::Unsupported,
-        "the snapshot does not hold it; a newer gdr asks for more: take the snapshot again with this one",
-    )
+    failed(&Failure::NotHeld)
 }
 
 impl Files for Replay {
