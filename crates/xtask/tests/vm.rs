@@ -163,6 +163,68 @@ fn acs_findings(files: &Path, report: &str) -> Vec<Value> {
         .collect()
 }
 
+/// What gdr says of a file that came out of a guest.
+fn from(file: &Path, args: &[&str]) -> Value {
+    let output = Command::new(gdr())
+        .arg("--from")
+        .arg(file)
+        .args(args)
+        .output()
+        .expect("gdr runs");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        panic!("{} {args:?}: {error}: {said}", file.display())
+    })
+}
+
+/// The class of each pair, by address.
+fn classes(topo: &Value) -> BTreeMap<(String, String), String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let addresses: BTreeMap<String, String> = topo["devices"]
+        .as_array()
+        .expect("devices")
+        .iter()
+        .map(|device| (text(&device["name"]), text(&device["bdf"])))
+        .collect();
+    let mut classes = BTreeMap::new();
+    for (a, row) in topo["matrix"].as_object().expect("a matrix") {
+        for (b, class) in row.as_object().expect("a row") {
+            classes.insert((addresses[a].clone(), addresses[b].clone()), text(class));
+        }
+    }
+    classes
+}
+
+/// What lspci printed of the machine, read back: the same classes, and of each port the same verdict.
+fn compare_dumps(files: &Path) {
+    let live = classes(&json(&files.join("topo.json")));
+    for dump in ["lspci-vvv.txt", "lspci-xxxx.txt"] {
+        let told = classes(&from(&files.join(dump), &["topo", "--format", "json"]));
+        let known: Vec<_> = told.iter().filter(|(_, class)| *class != "?").collect();
+        assert!(known.len() >= 8, "{dump}: {told:#?}");
+        for (pair, class) in known {
+            if let Some(here) = live.get(pair) {
+                assert_eq!(class, here, "{dump}: {pair:?}");
+            }
+        }
+        let report = from(
+            &files.join(dump),
+            &["doctor", "--platform", "bare-metal", "--format", "json"],
+        );
+        let verdicts = |report: &Value| -> BTreeMap<String, String> {
+            let all = report["findings"].as_array().expect("findings");
+            let acs = all.iter().filter(|finding| finding["id"] == "pcie.acs");
+            acs.map(|finding| (finding["subject"].to_string(), finding["outcome"].to_string()))
+                .collect()
+        };
+        assert_eq!(
+            verdicts(&report),
+            verdicts(&json(&files.join("doctor-before.json"))),
+            "{dump}"
+        );
+    }
+}
+
 fn acs_job(machine: &str) -> Option<PathBuf> {
     // Debian's own, which can change users; busybox has another of that name.
     in_machine(machine, "acs", vec![gdr(), PathBuf::from("/usr/bin/setpriv")])
@@ -172,6 +234,7 @@ fn acs_job(machine: &str) -> Option<PathBuf> {
 fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
     let Some(files) = acs_job("iommu-on") else { return };
     compare_forest(&files);
+    compare_dumps(&files);
 
     // Below one switch it fails; at the root complex it warns.
     let wanted = [
@@ -226,6 +289,7 @@ fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
 fn with_the_iommu_off_the_ports_are_clean() {
     let Some(files) = acs_job("iommu-off") else { return };
     compare_forest(&files);
+    compare_dumps(&files);
     let found = acs_findings(&files, "doctor-before.json");
     assert!(
         !found.is_empty() && found.iter().all(|finding| finding["outcome"] == "pass"),
