@@ -24,7 +24,7 @@ pub fn devices(
         Fact::Known(names) => names.unwrap_or_default(),
         Fact::Unknown(why) => return Fact::Unknown(why),
     };
-    names.sort_by_key(|name| natural(name));
+    names.sort_by_key(|name| RdmaDevice::natural(name));
     let verbs = verbs(files);
     let devices = names.into_iter().map(|name| {
         let base = format!("{CLASS}/{name}");
@@ -151,11 +151,4 @@ fn verbs(files: &dyn Files) -> Fact<Vec<(String, NodeFile)>> {
         Err(error) if error.is_absent() => read::absent::<()>(files, class).map(|_| Vec::new()),
         Err(error) => Fact::Unknown(error.why()),
     }
-}
-
-/// A key that sorts numbers in names by their value.
-pub fn natural(name: &str) -> (String, u64, String) {
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let number = name[stem.len()..].parse().unwrap_or(u64::MAX);
-    (stem.to_owned(), number, name.to_owned())
 }

@@ -5,6 +5,7 @@
 //! ([`Place::rooted`](crate::model::Place)).
 
 mod hwloc;
+mod limits;
 mod lspci;
 mod rdma_topo;
 
@@ -16,7 +17,7 @@ use crate::pci::PciNames;
 pub enum Dump {
     /// The text of `lspci`, with whatever of `-v`, `-n`, `-x` it was called.
     Lspci,
-    /// XML of hwloc 1 or 2, as `lstopo --of xml` writes it.
+    /// XML of hwloc 1, 2 or 3, as `lstopo --of xml` writes it.
     Hwloc,
     /// JSON of rdma-core's `rdma_topo dump`.
     RdmaTopo,

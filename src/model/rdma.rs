@@ -36,3 +36,12 @@ pub struct RdmaPort {
     /// As in `400 Gb/sec (4X NDR)`.
     pub rate: Fact<String>,
 }
+
+impl RdmaDevice {
+    /// A key that sorts devices by the number in their names: `mlx5_2` before `mlx5_10`.
+    pub fn natural(name: &str) -> (String, u64, String) {
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let number = name[stem.len()..].parse().unwrap_or(u64::MAX);
+        (stem.to_owned(), number, name.to_owned())
+    }
+}

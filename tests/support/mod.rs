@@ -6,6 +6,7 @@
 
 mod bars;
 mod config;
+mod cpus;
 mod cuda;
 mod device;
 mod expect;
@@ -18,6 +19,7 @@ mod run;
 mod sysfs;
 mod tree;
 
+pub use cpus::{lay_out as lay_out_cpus, mask};
 pub use cuda::fake_cuda;
 pub use device::Device;
 pub use expect::{AcsFinding, Expect};
