@@ -8,10 +8,6 @@ use crate::world::Files;
 
 const CLASS: &str = "/sys/class/infiniband";
 
-/// From how many GPUs on a machine may be one whose NVSwitches are managed through an mlx5 function (HGX B200 and
-/// later; NVIDIA Fabric Manager's start script finds them by the same mark).
-const GPUS_OF_A_SWITCHED_SYSTEM: usize = 4;
-
 /// The RDMA devices, `mlx5_2` before `mlx5_10`.
 pub fn devices(
     files: &dyn Files,
@@ -32,7 +28,7 @@ pub fn devices(
         let place = place(files, &base, &parent);
         let ids = place.present().and_then(|bdf| ids(pci, *bdf));
         let management = match (place.present(), ids) {
-            (Some(bdf), Some(ids)) if gpus >= GPUS_OF_A_SWITCHED_SYSTEM && ids.vendor == Ids::MELLANOX => {
+            (Some(bdf), Some(ids)) if gpus >= RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM && ids.vendor == Ids::MELLANOX => {
                 is_management(files, *bdf)
             }
             _ => Fact::Known(false),
@@ -101,9 +97,8 @@ fn ids(pci: &Fact<Vec<PciDevice>>, bdf: Bdf) -> Option<Ids> {
 
 /// Whether the function's vital product data holds the mark of a switch management function.
 fn is_management(files: &dyn Files, bdf: Bdf) -> Fact<bool> {
-    const MARK: &[u8] = b"SW_MNG";
     match files.read_range(Path::new(&format!("/sys/bus/pci/devices/{bdf}/vpd")), 0, 1024) {
-        Ok(vpd) => Fact::Known(vpd.windows(MARK.len()).any(|part| part == MARK)),
+        Ok(vpd) => Fact::Known(RdmaDevice::is_marked_management(&vpd)),
         // A function without vital product data is none.
         Err(error) if error.is_absent() => Fact::Known(false),
         Err(error) => Fact::Unknown(error.why()),

@@ -11,7 +11,7 @@ mod xml;
 
 use super::ImportError;
 use super::limits::{FUNCTIONS, ROWS, at_most};
-use crate::model::{Attributes, Bdf, Config, Fact, Facts, Host, Ids, PciDevice, Why};
+use crate::model::{Attributes, Config, Fact, Facts, Host, Ids, PciDevice, Why};
 use devices::OsDevices;
 use near::Nodes;
 use place::Tree;
@@ -32,7 +32,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     let rdma = os.rdma(&pci);
     let unnamed_nics = match rdma {
         Fact::Known(_) => Vec::new(),
-        Fact::Unknown(_) => nics(&pci),
+        Fact::Unknown(_) => super::nics(&pci),
     };
     let facts = Facts {
         host: host(&document),
@@ -126,14 +126,6 @@ fn ids(text: &str) -> Fact<Ids> {
         })
     };
     parse().map_or(Fact::Unknown(Why::NotCovered), Fact::Known)
-}
-
-/// Functions that look like RDMA devices: InfiniBand controllers, and Mellanox' network controllers.
-fn nics(pci: &[PciDevice]) -> Vec<Bdf> {
-    let is_nic =
-        |ids: &Ids| ids.class_and_subclass() == 0x0207 || (ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02);
-    let nics = pci.iter().filter(|device| device.ids.known().is_some_and(is_nic));
-    nics.map(|device| device.bdf).collect()
 }
 
 fn host(document: &Document) -> Host {

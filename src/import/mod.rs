@@ -9,7 +9,7 @@ mod limits;
 mod lspci;
 mod rdma_topo;
 
-use crate::model::Facts;
+use crate::model::{Bdf, Facts, Ids, PciDevice};
 use crate::pci::PciNames;
 
 /// The kinds of dumps.
@@ -54,4 +54,12 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
         Dump::Hwloc => hwloc::facts(bytes),
         Dump::RdmaTopo => rdma_topo::facts(bytes),
     }
+}
+
+/// Functions that look like RDMA devices: InfiniBand controllers, and Mellanox' network controllers.
+fn nics(pci: &[PciDevice]) -> Vec<Bdf> {
+    let is_nic =
+        |ids: &Ids| ids.class_and_subclass() == 0x0207 || (ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02);
+    let nics = pci.iter().filter(|device| device.ids.known().is_some_and(is_nic));
+    nics.map(|device| device.bdf).collect()
 }

@@ -74,6 +74,7 @@ impl Layout<'_> {
         line("irq", "0".to_owned());
         line("enable", "1".to_owned());
         line("uevent", uevent(device));
+        line("modalias", modalias(device));
         self.root.put(&format!("{here}/resource"), resource(device));
         if let Some(node) = device.numa {
             line("numa_node", node.to_string());
@@ -180,6 +181,16 @@ fn uevent(device: &Device) -> String {
         ])
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// As the kernel's `modalias_show` writes it.
+pub fn modalias(device: &Device) -> String {
+    let (subvendor, subdevice) = device.subsystem.map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
+    let [_, base, sub, interface] = device.class.0.to_be_bytes();
+    format!(
+        "pci:v{:08X}d{:08X}sv{subvendor:08X}sd{subdevice:08X}bc{base:02X}sc{sub:02X}i{interface:02X}",
+        device.vendor.0, device.device.0
+    )
 }
 
 /// "32GT/s" as sysfs writes it: "32.0 GT/s PCIe".

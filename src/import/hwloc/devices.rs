@@ -6,10 +6,6 @@ use super::place::Tree;
 use super::xml::{Document, Object, ObjectKind, Version};
 use crate::model::{Bdf, DriverGpu, Fact, Ids, PciDevice, RdmaDevice, RdmaPort, Why};
 
-/// From how many GPUs on a machine may be one whose NVSwitches are managed through an mlx5 function, which its vital
-/// product data would tell.
-const GPUS_OF_A_SWITCHED_SYSTEM: usize = 4;
-
 /// An OS device.
 struct Os<'a> {
     name: &'a str,
@@ -64,7 +60,8 @@ impl<'a> OsDevices<'a> {
             },
             ports: ports(&os.object.infos),
             uverbs: Fact::Unknown(Why::NotCovered),
-            management: match gpus < GPUS_OF_A_SWITCHED_SYSTEM {
+            // What its vital product data would tell, on a machine that may have such functions.
+            management: match gpus < RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM {
                 true => Fact::Known(false),
                 false => Fact::Unknown(Why::NotCovered),
             },
