@@ -11,7 +11,7 @@ mod xml;
 
 use super::ImportError;
 use super::limits::{FUNCTIONS, ROWS, at_most};
-use crate::model::{Attributes, Config, Fact, Facts, Host, Ids, PciDevice, Why};
+use crate::model::{Attributes, Config, Driver, Fact, Facts, Host, Ids, PciDevice, Platform, Why};
 use devices::OsDevices;
 use near::Nodes;
 use place::Tree;
@@ -38,10 +38,11 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         host: host(&document),
         numa: nodes.all,
         nvme: os.nvme(),
-        driver: crate::model::Driver {
+        driver: Driver {
             gpus: os.gpus(&pci),
-            ..Default::default()
+            ..Driver::default()
         },
+        platform: platform(&document, &pci),
         pci: match pci.is_empty() {
             // A machine has PCI devices: the document was written without them.
             true => Fact::Unknown(Why::NotCovered),
@@ -128,16 +129,30 @@ fn ids(text: &str) -> Fact<Ids> {
     parse().map_or(Fact::Unknown(Why::NotCovered), Fact::Known)
 }
 
-fn host(document: &Document) -> Host {
-    let info = |name: &str| {
-        let mut infos = document.infos.iter();
-        infos.find(|(key, _)| key == name).map(|(_, value)| value.clone())
+/// What the infos of the machine tell.
+fn platform(document: &Document, pci: &[PciDevice]) -> Platform {
+    let told = |name: &str| match document.info(name) {
+        Some(text) => Fact::Known(Some(text)),
+        None => Fact::Unknown(Why::NotCovered),
     };
-    let linux = info("OSName").is_some_and(|name| name == "Linux");
+    Platform {
+        architecture: match document.info("Architecture").as_deref() {
+            Some(name @ ("x86_64" | "aarch64" | "ppc64le")) => Fact::Known(name.to_owned()),
+            _ => Fact::Unknown(Why::NotCovered),
+        },
+        dmi_vendor: told("DMISysVendor"),
+        dmi_product: told("DMIProductName"),
+        paravirtual_devices: super::paravirtual_devices(pci),
+        ..Platform::default()
+    }
+}
+
+fn host(document: &Document) -> Host {
+    let linux = document.info("OSName").is_some_and(|name| name == "Linux");
     Host {
-        name: info("HostName"),
-        kernel: info("OSRelease").filter(|_| linux),
-        cpu: info("CPUModel"),
+        name: document.info("HostName"),
+        kernel: document.info("OSRelease").filter(|_| linux),
+        cpu: document.info("CPUModel"),
         ..Host::default()
     }
 }

@@ -6,7 +6,7 @@ use super::ImportError;
 pub const FUNCTIONS: usize = 16_384;
 
 /// Rows of the matrix, which holds each pair of them.
-pub const ROWS: usize = 2_048;
+pub const ROWS: usize = 1_024;
 
 /// Refuses what is more than any machine has.
 pub fn at_most(most: usize, number: usize, what: &str) -> Result<(), ImportError> {

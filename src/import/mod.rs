@@ -63,3 +63,13 @@ fn nics(pci: &[PciDevice]) -> Vec<Bdf> {
     let nics = pci.iter().filter(|device| device.ids.known().is_some_and(is_nic));
     nics.map(|device| device.bdf).collect()
 }
+
+/// Devices that a hypervisor made. Where virtio is all there is, a DPU may have made it: the processor's flags, which
+/// would tell, are in no dump.
+fn paravirtual_devices(pci: &[PciDevice]) -> usize {
+    let ids = || pci.iter().filter_map(|device| device.ids.known());
+    match ids().any(|ids| ids.is_paravirtual() && !ids.is_virtio()) {
+        true => ids().filter(|ids| ids.is_paravirtual()).count(),
+        false => 0,
+    }
+}

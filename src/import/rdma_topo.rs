@@ -5,7 +5,6 @@
 //! system peripherals are left out, and so is all that is no PCI function: NUMA nodes, software RDMA devices, ports.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -17,13 +16,15 @@ use serde::{Deserialize, Deserializer};
 
 use super::ImportError;
 use super::limits::{FUNCTIONS, ROWS, at_most};
-use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, RdmaDevice, Why};
+use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, RdmaDevice, Why};
 use crate::pci::{Depth, decode, parse_place};
 
 /// The longest configuration space.
 const CONFIG: usize = 4096;
 /// The longest vital product data, whose addresses have 15 bits.
 const VPD: usize = 1 << 15;
+/// Devices of one class that one function may be.
+const NAMES: usize = 64;
 /// How far into a dump the first function's keys begin.
 const START: usize = 4096;
 
@@ -57,12 +58,12 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     let named = functions.iter().any(|function| function.names.is_some());
     let (mut rdma, mut nvme) = (Vec::new(), Vec::new());
     for function in &functions {
-        rdma.extend(function.below("infiniband").map(|name| function.rdma(name, gpus)));
-        nvme.extend(
-            function
-                .below("nvme")
-                .map(|name| (name.to_owned(), function.device.bdf)),
-        );
+        let Some(names) = &function.names else {
+            continue;
+        };
+        rdma.extend(names.infiniband.0.iter().map(|name| function.rdma(name, gpus)));
+        nvme.extend(names.nvme.0.iter().map(|name| (name.clone(), function.device.bdf)));
+        at_most(ROWS, rdma.len() + nvme.len(), "RDMA devices and NVMe controllers")?;
     }
     rdma.sort_by_cached_key(|device: &RdmaDevice| RdmaDevice::natural(&device.name));
     nvme.sort_by_cached_key(|(name, bdf): &(String, Bdf)| (RdmaDevice::natural(name), *bdf));
@@ -82,6 +83,10 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         },
         rdma: told(named).map_or_else(Fact::Unknown, |()| Fact::Known(rdma)),
         nvme: told(named).map_or_else(Fact::Unknown, |()| Fact::Known(nvme)),
+        platform: Platform {
+            paravirtual_devices: super::paravirtual_devices(&pci),
+            ..Platform::default()
+        },
         pci: Fact::Known(pci),
         notes,
         ..Facts::default()
@@ -136,7 +141,7 @@ struct Item<'a> {
     numa_node: Option<i64>,
     #[serde(borrow)]
     vpd: Option<Cow<'a, str>>,
-    subsystems: Option<BTreeMap<String, Vec<String>>>,
+    subsystems: Option<Names>,
 }
 
 /// Tells null from a key that is not there.
@@ -144,10 +149,46 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u
     Option::deserialize(deserializer).map(Some)
 }
 
+/// The names below some of a function's directories.
+#[derive(Deserialize)]
+struct Names {
+    #[serde(default)]
+    infiniband: Few,
+    #[serde(default)]
+    nvme: Few,
+}
+
+/// Names, of which no function has many.
+#[derive(Default)]
+struct Few(Vec<String>);
+
+impl<'de> Deserialize<'de> for Few {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Few;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of names")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Few, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = items.next_element::<String>()? {
+                    at_most(NAMES, names.len() + 1, "devices below one function").map_err(A::Error::custom)?;
+                    names.push(name);
+                }
+                Ok(Few(names))
+            }
+        }
+        deserializer.deserialize_seq(Each)
+    }
+}
+
 /// What one item tells.
 struct Function {
     device: PciDevice,
-    names: Option<BTreeMap<String, Vec<String>>>,
+    names: Option<Names>,
     /// Its vital product data hold the mark of a management function.
     marked: bool,
     notes: Vec<Note>,
@@ -209,12 +250,6 @@ impl Function {
 
     fn is(&self, what: fn(&Ids) -> bool) -> bool {
         self.device.ids.known().is_some_and(what)
-    }
-
-    /// The names below one of its directories.
-    fn below(&self, directory: &str) -> impl Iterator<Item = &str> {
-        let names = self.names.as_ref().and_then(|names| names.get(directory));
-        names.into_iter().flatten().map(String::as_str)
     }
 
     fn rdma(&self, name: &str, gpus: usize) -> RdmaDevice {

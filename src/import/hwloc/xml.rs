@@ -42,6 +42,14 @@ pub struct Document {
     pub infos: Vec<(String, String)>,
 }
 
+impl Document {
+    /// The first of the machine's infos with this name.
+    pub fn info(&self, name: &str) -> Option<String> {
+        let mut infos = self.infos.iter();
+        infos.find(|(key, _)| key == name).map(|(_, value)| value.clone())
+    }
+}
+
 /// A NUMA node, a bridge or a device.
 #[derive(Debug)]
 pub struct Object {
@@ -145,13 +153,11 @@ enum Open {
     Other,
 }
 
-/// A part of the processors; its sets are read when something hangs below.
+/// A part of the processors; most have no device below and are never looked into.
 struct Part {
     whole: bool,
     named: bool,
-    cpus: String,
-    nodes: String,
-    all_nodes: String,
+    tag: BytesStart<'static>,
     read: Option<Rc<Locality>>,
 }
 
@@ -175,9 +181,9 @@ impl Building {
                 Open::Other
             }
             (true, _) => return Err("the outermost element is not 'topology', or not alone".to_owned()),
-            (false, "object") => self.object(&Attributes::of(start)?)?,
+            (false, "object") => self.object(start)?,
             (false, "info") => {
-                self.info(&Attributes::of(start)?);
+                self.info(start)?;
                 Open::Other
             }
             (false, _) => Open::Other,
@@ -202,8 +208,13 @@ impl Building {
         }
     }
 
-    fn object(&mut self, given: &Attributes) -> Result<Open, String> {
-        let kind = match given.get("type") {
+    fn object(&mut self, start: &BytesStart<'_>) -> Result<Open, String> {
+        let kind = kind_of(start)?;
+        if !matches!(kind.as_str(), "NUMANode" | "Bridge" | "PCIDev" | "OSDev") {
+            return self.processors(start, &kind);
+        }
+        let given = Attributes::of(start)?;
+        let kind = match kind.as_str() {
             "NUMANode" => ObjectKind::Node {
                 number: given.get("os_index").parse().ok(),
                 cpus: sets::ids(given.get("cpuset")),
@@ -219,17 +230,10 @@ impl Building {
                 address: given.get("pci_busid").to_owned(),
                 pci: given.get("pci_type").to_owned(),
             },
-            "OSDev" => ObjectKind::Os {
+            _ => ObjectKind::Os {
                 name: given.get("name").to_owned(),
                 number: given.get("osdev_type").parse().ok(),
             },
-            kind => {
-                let whole = matches!(kind, "Machine" | "System");
-                if whole && self.all_nodes.is_none() {
-                    self.all_nodes = sets::ids(given.get("complete_nodeset"));
-                }
-                return Ok(Open::Part(part(given, whole, whole || kind == "Package")));
-            }
         };
         if self.objects.len() == OBJECTS {
             return Err(format!(
@@ -250,9 +254,17 @@ impl Building {
         });
         // In hwloc 1 a node is a part of the processors, and packages and devices hang below it.
         Ok(match is_node {
-            true => Open::Part(part(given, false, false)),
+            true => Open::Part(part(start, false, false)),
             false => Open::Object(self.objects.len() - 1),
         })
+    }
+
+    fn processors(&mut self, start: &BytesStart<'_>, kind: &str) -> Result<Open, String> {
+        let whole = matches!(kind, "Machine" | "System");
+        if whole && self.all_nodes.is_none() {
+            self.all_nodes = sets::ids(Attributes::of(start)?.get("complete_nodeset"));
+        }
+        Ok(Open::Part(part(start, whole, whole || kind == "Package")))
     }
 
     /// The nearest part of the processors that is open.
@@ -264,41 +276,54 @@ impl Building {
         parts.next().map_or_else(Rc::default, Part::locality)
     }
 
-    fn info(&mut self, given: &Attributes) {
-        let (name, value) = (given.get("name"), given.get("value"));
-        let infos = match self.open.last() {
-            Some(Open::Object(at)) if is_of_device(name) => self.objects.get_mut(*at).map(|object| &mut object.infos),
-            Some(Open::Part(Part { named: true, .. })) | Some(Open::Other) if is_of_machine(name) => {
-                Some(&mut self.infos)
-            }
-            _ => None,
+    fn info(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
+        let (infos, is_wanted): (_, fn(&str) -> bool) = match self.open.last() {
+            Some(Open::Object(at)) => (self.objects.get_mut(*at).map(|object| &mut object.infos), is_of_device),
+            Some(Open::Part(Part { named: true, .. }) | Open::Other) => (Some(&mut self.infos), is_of_machine),
+            _ => return Ok(()),
         };
-        if let Some(infos) = infos.filter(|infos| infos.len() < ATTRIBUTES) {
+        let Some(infos) = infos.filter(|infos| infos.len() < ATTRIBUTES) else {
+            return Ok(());
+        };
+        let given = Attributes::of(start)?;
+        let (name, value) = (given.get("name"), given.get("value"));
+        if is_wanted(name) {
             infos.push((name.to_owned(), value.chars().take(LONGEST).collect()));
         }
+        Ok(())
     }
 }
 
-fn part(given: &Attributes, whole: bool, named: bool) -> Part {
-    let text = |name: &str| given.get(name).to_owned();
+fn part(start: &BytesStart<'_>, whole: bool, named: bool) -> Part {
     Part {
         whole,
         named,
-        cpus: text("cpuset"),
-        nodes: text("nodeset"),
-        all_nodes: text("complete_nodeset"),
+        tag: start.to_owned(),
         read: None,
     }
+}
+
+/// The attribute `type`, which hwloc writes first.
+fn kind_of(start: &BytesStart<'_>) -> Result<String, String> {
+    for attribute in start.attributes().with_checks(false).take(ATTRIBUTES) {
+        let attribute = attribute.map_err(|error| error.to_string())?;
+        if attribute.key.as_ref() == "type" {
+            return Ok(attribute.value.chars().take(LONGEST).collect());
+        }
+    }
+    Ok(String::new())
 }
 
 impl Part {
     fn locality(&mut self) -> Rc<Locality> {
         let read = self.read.get_or_insert_with(|| {
+            // What cannot be read tells nothing.
+            let given = Attributes::of(&self.tag).unwrap_or_default();
             Rc::new(Locality {
                 whole: self.whole,
-                cpus: sets::ids(&self.cpus),
-                nodes: sets::ids(&self.nodes),
-                all_nodes: sets::ids(&self.all_nodes),
+                cpus: sets::ids(given.get("cpuset")),
+                nodes: sets::ids(given.get("nodeset")),
+                all_nodes: sets::ids(given.get("complete_nodeset")),
             })
         });
         Rc::clone(read)
@@ -324,10 +349,14 @@ fn is_of_device(name: &str) -> bool {
 }
 
 fn is_of_machine(name: &str) -> bool {
-    matches!(name, "HostName" | "OSName" | "OSRelease" | "CPUModel")
+    matches!(
+        name,
+        "HostName" | "OSName" | "OSRelease" | "CPUModel" | "Architecture" | "DMISysVendor" | "DMIProductName"
+    )
 }
 
 /// The attributes of an element, by name.
+#[derive(Default)]
 struct Attributes(Vec<(String, String)>);
 
 impl Attributes {
