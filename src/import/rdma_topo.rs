@@ -25,10 +25,10 @@ const CONFIG: usize = 4096;
 const VPD: usize = 1 << 15;
 /// Devices of one class that one function may be.
 const NAMES: usize = 64;
-/// How far into a dump the first function's keys begin.
-const START: usize = 4096;
+/// How far into a dump the first function ends at the latest.
+const START: usize = 1 << 16;
 
-/// Whether these bytes are a dump: a list whose first item is an object with the key `realpath`.
+/// Whether these bytes are a dump: a list that begins with an object, which has the key `realpath`.
 pub fn is_one(bytes: &[u8]) -> bool {
     let inner = bytes.strip_prefix(b"[").unwrap_or_default().trim_ascii_start();
     let start = inner.get(..START).unwrap_or(inner);
