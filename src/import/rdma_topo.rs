@@ -322,8 +322,8 @@ mod tests {
         let wanted: Vec<u8> = (0..8).collect::<Vec<u8>>().repeat(4);
         assert_eq!(unpacked(text, 32), Some(wanted));
         assert_eq!(unpacked(text, 31), None);
-        let zeros = "eJztwTEBAAAAwqD1T20ND6AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\
-            AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAACAVwOGrwAB";
+        let zeros = "eJztwTEBAAAAwqD1T20ND6AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\
+            AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAACAVwOGrwAB";
         assert_eq!(unpacked(zeros, 100_000).map(|bytes| bytes.len()), Some(100_000));
         assert_eq!(unpacked(zeros, 4096), None);
         assert_eq!(unpacked("!", 64), None);
