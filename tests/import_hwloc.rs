@@ -175,6 +175,42 @@ fn what_only_configuration_space_tells_is_unknown() {
     );
 }
 
+/// In a container that may use one of two nodes, hwloc leaves the other out, and the devices near it hang elsewhere.
+#[test]
+fn a_node_that_a_container_may_not_use_is_still_one() {
+    if !need(Need::Lstopo) {
+        return;
+    }
+    let (_, root) = laid_out("dual-epyc");
+    let files = [
+        ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
+        ("proc/self/cgroup", "0::/box\n"),
+        ("sys/fs/cgroup/cgroup.controllers", "cpuset\n"),
+        ("sys/fs/cgroup/box/cgroup.controllers", "cpuset\n"),
+        ("sys/fs/cgroup/box/cpuset.cpus.effective", "0-7\n"),
+        ("sys/fs/cgroup/box/cpuset.mems.effective", "0\n"),
+    ];
+    for (path, text) in files {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        std::fs::write(path, text).expect("a file");
+    }
+    let machine = classes(Gdr::new().sysroot(root.path())).expect("the machine's classes");
+    let xml = root.path().join("lstopo.xml");
+    for options in [&["--whole-io"][..], &["--export-xml-flags", "1"]] {
+        lstopo(root.path(), &xml, options);
+        let text = std::fs::read_to_string(&xml).expect("XML");
+        assert!(
+            text.contains("allowed_nodeset=\"0x00000001\""),
+            "the container was not seen: {text}"
+        );
+        assert_eq!(
+            agreement("container", &machine, &classes(from(&xml)).expect("classes")),
+            28
+        );
+    }
+}
+
 const HEAD: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 "#;

@@ -1,7 +1,8 @@
 //! XML of hwloc 1, 2 and 3 (`lstopo --of xml`) → Facts.
 //!
 //! It tells ids, the tree of bridges, the processors near each host bridge and the OS devices. It tells no
-//! configuration space: links, ACS and IOMMU groups are unknown.
+//! configuration space: links, ACS and IOMMU groups are unknown. What a container may not use is told apart; who cut a
+//! topology down by hand (`lstopo --restrict`, with devices moved up) has a document of another machine.
 
 mod devices;
 mod near;
@@ -73,7 +74,8 @@ fn functions(document: &Document, tree: &Tree<'_>, nodes: &Nodes) -> Result<Vec<
         };
         let ids = ids(pci);
         let local_cpus = match (&numa_node, &object.near.cpus) {
-            (Fact::Known(_), Some(cpus)) => Fact::Known(cpus.clone()),
+            // CPUs that a container may not use are left out; where none is left, these are not the device's.
+            (Fact::Known(_), Some(cpus)) if !cpus.is_empty() => Fact::Known(cpus.clone()),
             _ => Fact::Unknown(Why::NotCovered),
         };
         found.push(PciDevice {
