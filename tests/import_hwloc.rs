@@ -154,7 +154,7 @@ fn rows_have_the_names_that_programs_know() {
     lstopo(root.path(), &xml, &["--no-io"]);
     let run = from(&xml).args(["topo"]).run();
     assert_eq!(run.code, 2, "{}", run.stdout);
-    assert!(run.stderr.contains("not covered by this source"), "{}", run.stderr);
+    assert!(run.stderr.contains("the dump was made without them"), "{}", run.stderr);
 }
 
 #[test]
@@ -288,7 +288,8 @@ fn two_bridges_to_one_bus_are_both_not_believed() {
     assert!(classes.values().all(Option::is_none), "{classes:?}");
 }
 
-/// Each is refused or read, quickly, with little memory, and said in one sentence.
+/// Each is refused in one sentence, quickly and in little memory. The deadline is for an unoptimised build on a busy
+/// machine.
 #[test]
 fn hostile_documents_end_early() {
     if !need(Need::Prlimit) {
@@ -368,7 +369,7 @@ fn hostile_documents_end_early() {
             run.stderr
         );
         assert!(
-            started.elapsed() < Duration::from_secs(2),
+            started.elapsed() < Duration::from_secs(10),
             "{name}: {:?}",
             started.elapsed()
         );
