@@ -26,7 +26,10 @@ pub fn run(
         bail!(
             "the PCI devices cannot be listed ({}): {}",
             why.phrase(),
-            "/sys/bus/pci/devices is where they should be"
+            match machine {
+                Machine::World(_) => "/sys/bus/pci/devices is where they should be",
+                Machine::Imported { .. } => "the dump was made without them",
+            }
         );
     }
     let topology = topo::topology(&facts);

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use super::read::{self, broken, unread};
 use crate::model::{
-    Attributes, Bdf, Config, Fact, Ids, Link, LinkSpeed, LinkState, Note, PciDevice, Place, Resource, RootBus, Why,
+    Attributes, Bdf, Config, Fact, Ids, Link, LinkSpeed, LinkState, Note, PciDevice, Place, RdmaDevice, Resource, Why,
 };
-use crate::pci::{ConfigSpace, Depth, ReadError, decode};
+use crate::pci::{ConfigSpace, Depth, ReadError, decode, parse_place};
 use crate::world::{Files, OpenFile};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -152,35 +152,6 @@ fn place(files: &dyn Files, base: &str, bdf: Bdf, notes: &mut Vec<Note>) -> Fact
             ),
         ),
     }
-}
-
-fn parse_place(target: &Path, bdf: Bdf) -> Option<Place> {
-    let mut bridges = Vec::new();
-    let mut parts = target.iter().rev().map(|part| part.to_str());
-    if parts.next()??.parse() != Ok(bdf) {
-        return None;
-    }
-    for part in parts {
-        let part = part?;
-        if let Some(root) = part.strip_prefix("pci").and_then(parse_root) {
-            bridges.reverse();
-            return Some(Place {
-                root,
-                rooted: true,
-                bridges,
-            });
-        }
-        bridges.push(part.parse().ok()?);
-    }
-    None
-}
-
-fn parse_root(text: &str) -> Option<RootBus> {
-    let (domain, bus) = text.split_once(':')?;
-    Some(RootBus {
-        domain: u32::from_str_radix(domain, 16).ok()?,
-        bus: u8::from_str_radix(bus, 16).ok()?,
-    })
 }
 
 /// The closer look: every capability, and the attribute files, of these functions and of the bridges above them.
@@ -348,7 +319,7 @@ pub fn nvme(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<(String, Bdf)>
                 Some((name, read::last_bdf(&target)?))
             })
             .collect();
-        found.sort_by_key(|(name, _)| super::rdma::natural(name));
+        found.sort_by_key(|(name, _)| RdmaDevice::natural(name));
         found
     })
 }
@@ -356,43 +327,6 @@ pub fn nvme(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<(String, Bdf)>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reads_a_place_from_each_kind_of_path() {
-        let bdf = "0001:02:00.0".parse().expect("an address");
-        let bridge: Bdf = "0001:01:00.0".parse().expect("an address");
-        for (path, bridges) in [
-            ("../../../devices/pci0001:00/0001:02:00.0", vec![]),
-            (
-                "../../../devices/platform/NVDA:00/pci0001:00/0001:01:00.0/0001:02:00.0",
-                vec![bridge],
-            ),
-            (
-                "../../../devices/pci0000:00/0000:00:01.0/10000:e0/pci0001:00/0001:02:00.0",
-                vec![],
-            ),
-        ] {
-            let root = RootBus { domain: 1, bus: 0 };
-            assert_eq!(
-                parse_place(Path::new(path), bdf),
-                Some(Place {
-                    root,
-                    rooted: true,
-                    bridges
-                }),
-                "{path}"
-            );
-        }
-        for path in [
-            "",
-            "../pci0001:00/0001:02:00.1",
-            "/etc/passwd",
-            "../pci0001:00/virtio0/0001:02:00.0",
-            "0001:02:00.0",
-        ] {
-            assert_eq!(parse_place(Path::new(path), bdf), None, "{path}");
-        }
-    }
 
     #[test]
     fn reads_link_speeds_and_resources() {

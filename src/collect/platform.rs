@@ -3,12 +3,8 @@
 use std::path::Path;
 
 use super::read;
-use crate::model::{Fact, Note, PciDevice, Platform, Why};
+use crate::model::{Fact, Ids, Note, PciDevice, Platform, Why};
 use crate::world::Files;
-
-/// Vendor ids of devices that virtual machines have: virtio, QEMU, VMware, VirtualBox, Xen, Hyper-V. Only virtio is met
-/// elsewhere too, where a DPU emulates it.
-const PARAVIRTUAL: [u16; 6] = [0x1af4, 0x1b36, 0x15ad, 0x80ee, 0x5853, 0x1414];
 
 /// Inode numbers of the initial namespaces (Linux include/linux/proc_ns.h); the kernel never changed them.
 const INITIAL: [(&str, &str); 5] = [
@@ -32,7 +28,7 @@ pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<N
             .known()
             .into_iter()
             .flatten()
-            .filter(|d| d.ids.known().is_some_and(|ids| PARAVIRTUAL.contains(&ids.vendor)))
+            .filter(|d| d.ids.known().is_some_and(Ids::is_paravirtual))
             .count(),
         container_marks: container_marks(files),
         asserted: None,

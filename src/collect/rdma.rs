@@ -8,10 +8,6 @@ use crate::world::Files;
 
 const CLASS: &str = "/sys/class/infiniband";
 
-/// From how many GPUs on a machine may be one whose NVSwitches are managed through an mlx5 function (HGX B200 and
-/// later; NVIDIA Fabric Manager's start script finds them by the same mark).
-const GPUS_OF_A_SWITCHED_SYSTEM: usize = 4;
-
 /// The RDMA devices, `mlx5_2` before `mlx5_10`.
 pub fn devices(
     files: &dyn Files,
@@ -24,7 +20,7 @@ pub fn devices(
         Fact::Known(names) => names.unwrap_or_default(),
         Fact::Unknown(why) => return Fact::Unknown(why),
     };
-    names.sort_by_key(|name| natural(name));
+    names.sort_by_key(|name| RdmaDevice::natural(name));
     let verbs = verbs(files);
     let devices = names.into_iter().map(|name| {
         let base = format!("{CLASS}/{name}");
@@ -32,7 +28,7 @@ pub fn devices(
         let place = place(files, &base, &parent);
         let ids = place.present().and_then(|bdf| ids(pci, *bdf));
         let management = match (place.present(), ids) {
-            (Some(bdf), Some(ids)) if gpus >= GPUS_OF_A_SWITCHED_SYSTEM && ids.vendor == Ids::MELLANOX => {
+            (Some(bdf), Some(ids)) if gpus >= RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM && ids.vendor == Ids::MELLANOX => {
                 is_management(files, *bdf)
             }
             _ => Fact::Known(false),
@@ -101,10 +97,9 @@ fn ids(pci: &Fact<Vec<PciDevice>>, bdf: Bdf) -> Option<Ids> {
 
 /// Whether the function's vital product data holds the mark of a switch management function.
 fn is_management(files: &dyn Files, bdf: Bdf) -> Fact<bool> {
-    const MARK: &[u8] = b"SW_MNG";
     // The rest of it is part and serial numbers.
-    let mark = |vpd: Vec<u8>| match vpd.windows(MARK.len()).any(|part| part == MARK) {
-        true => MARK.to_vec(),
+    let mark = |vpd: Vec<u8>| match RdmaDevice::is_marked_management(&vpd) {
+        true => RdmaDevice::MANAGEMENT_MARK.to_vec(),
         false => Vec::new(),
     };
     let path = format!("/sys/bus/pci/devices/{bdf}/vpd");
@@ -157,11 +152,4 @@ fn verbs(files: &dyn Files) -> Fact<Vec<(String, NodeFile)>> {
         Err(error) if error.is_absent() => read::absent::<()>(files, class).map(|_| Vec::new()),
         Err(error) => Fact::Unknown(error.why()),
     }
-}
-
-/// A key that sorts numbers in names by their value.
-pub fn natural(name: &str) -> (String, u64, String) {
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let number = name[stem.len()..].parse().unwrap_or(u64::MAX);
-    (stem.to_owned(), number, name.to_owned())
 }

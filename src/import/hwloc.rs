@@ -1,12 +1,160 @@
-//! TODO-HELPER
+//! XML of hwloc 1, 2 and 3 (`lstopo --of xml`) → Facts.
+//!
+//! It tells ids, the tree of bridges, the processors near each host bridge and the OS devices. It tells no
+//! configuration space: links, ACS and IOMMU groups are unknown. What a container may not use is told apart; who cut a
+//! topology down by hand (`lstopo --restrict`, with devices moved up) has a document of another machine.
+
+mod devices;
+mod near;
+mod place;
+mod sets;
+mod xml;
 
 use super::ImportError;
-use crate::model::Facts;
+use super::limits::{FUNCTIONS, ROWS, at_most};
+use crate::model::{Attributes, Config, Driver, Fact, Facts, Host, Ids, PciDevice, Platform, Why};
+use devices::OsDevices;
+use near::Nodes;
+use place::Tree;
+use xml::{Document, ObjectKind};
 
-pub fn is_one(_bytes: &[u8]) -> bool {
-    false
+/// Whether these bytes are XML of hwloc.
+pub fn is_one(bytes: &[u8]) -> bool {
+    xml::is_one(bytes)
 }
 
-pub fn facts(_bytes: &[u8]) -> Result<Facts, ImportError> {
-    Err(ImportError::Unrecognised)
+/// What a document tells.
+pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
+    let document = xml::read(bytes)?;
+    let tree = Tree::new(&document);
+    let nodes = Nodes::of(&document)?;
+    let pci = functions(&document, &tree, &nodes)?;
+    let os = OsDevices::of(&document, &tree);
+    let rdma = os.rdma(&pci);
+    let unnamed_nics = match rdma {
+        Fact::Known(_) => Vec::new(),
+        Fact::Unknown(_) => super::nics(&pci),
+    };
+    let facts = Facts {
+        host: host(&document),
+        numa: nodes.all,
+        nvme: os.nvme(),
+        driver: Driver {
+            gpus: os.gpus(&pci),
+            ..Driver::default()
+        },
+        platform: platform(&document, &pci),
+        pci: match pci.is_empty() {
+            // A machine has PCI devices: the document was written without them.
+            true => Fact::Unknown(Why::NotCovered),
+            false => Fact::Known(pci),
+        },
+        rdma,
+        unnamed_nics,
+        ..Facts::default()
+    };
+    let named = facts.rdma.known().map_or(0, Vec::len) + facts.nvme.known().map_or(0, Vec::len);
+    let rows = facts.gpus().count() + facts.unnamed_nics.len() + named;
+    at_most(ROWS, rows, "GPUs, NICs and NVMe controllers")?;
+    Ok(facts)
+}
+
+fn functions(document: &Document, tree: &Tree<'_>, nodes: &Nodes) -> Result<Vec<PciDevice>, ImportError> {
+    let mut found = Vec::new();
+    for (at, object) in document.objects.iter().enumerate() {
+        let (Some(bdf), ObjectKind::Bridge { pci, .. } | ObjectKind::Pci { pci, .. }) =
+            (tree.function(at), &object.kind)
+        else {
+            continue;
+        };
+        at_most(FUNCTIONS, found.len() + 1, "PCI functions")?;
+        let numa_node = match tree.is_near_its_processors(at) {
+            true => nodes.near(&object.near),
+            false => Fact::Unknown(Why::NotCovered),
+        };
+        let ids = ids(pci);
+        let local_cpus = match (&numa_node, &object.near.cpus) {
+            // CPUs that a container may not use are left out; where none is left, these are not the device's.
+            (Fact::Known(_), Some(cpus)) if !cpus.is_empty() => Fact::Known(cpus.clone()),
+            _ => Fact::Unknown(Why::NotCovered),
+        };
+        found.push(PciDevice {
+            bdf,
+            place: Fact::Known(tree.place(at, bdf)),
+            attributes: is_of_interest(&ids).then(|| {
+                Box::new(Attributes {
+                    local_cpus,
+                    ..Attributes::default()
+                })
+            }),
+            ids,
+            numa_node,
+            config: Config::default(),
+        });
+    }
+    found.sort_by_key(|device| device.bdf);
+    match found.windows(2).find(|pair| pair[0].bdf == pair[1].bdf) {
+        Some(twice) => Err(ImportError::Malformed(format!(
+            "hwloc's XML lists the PCI function {} twice",
+            twice[0].bdf
+        ))),
+        None => Ok(found),
+    }
+}
+
+/// Whether a function may be a row: display, network, NVMe.
+fn is_of_interest(ids: &Fact<Ids>) -> bool {
+    let ids = ids.known();
+    ids.is_some_and(|ids| matches!(ids.base_class(), 0x02 | 0x03) || ids.is_nvme())
+}
+
+/// `0302 [10de:2331] [10de:1626] a1`, in hwloc 3 with the programming interface behind. Where hwloc could read none of
+/// them all is zero.
+fn ids(text: &str) -> Fact<Ids> {
+    let parse = || {
+        let mut words = text.split(' ');
+        let class = u32::from_str_radix(words.next()?, 16)
+            .ok()
+            .filter(|class| *class <= 0xffff)?;
+        let (vendor, device) = words.next()?.strip_prefix('[')?.strip_suffix(']')?.split_once(':')?;
+        let interface = words.nth(2).and_then(|text| u8::from_str_radix(text, 16).ok());
+        let (vendor, device) = (
+            u16::from_str_radix(vendor, 16).ok()?,
+            u16::from_str_radix(device, 16).ok()?,
+        );
+        (vendor != 0).then_some(Ids {
+            vendor,
+            device: Some(device),
+            class: class << 8 | u32::from(interface.unwrap_or(0)),
+        })
+    };
+    parse().map_or(Fact::Unknown(Why::NotCovered), Fact::Known)
+}
+
+/// What the infos of the machine tell.
+fn platform(document: &Document, pci: &[PciDevice]) -> Platform {
+    let told = |name: &str| match document.info(name) {
+        Some(text) => Fact::Known(Some(text)),
+        None => Fact::Unknown(Why::NotCovered),
+    };
+    Platform {
+        architecture: match document.info("Architecture").as_deref() {
+            Some(name @ ("x86_64" | "aarch64" | "ppc64le")) => Fact::Known(name.to_owned()),
+            _ => Fact::Unknown(Why::NotCovered),
+        },
+        dmi_vendor: told("DMISysVendor"),
+        dmi_product: told("DMIProductName"),
+        paravirtual_devices: super::paravirtual_devices(pci),
+        ..Platform::default()
+    }
+}
+
+fn host(document: &Document) -> Host {
+    let linux = document.info("OSName").is_some_and(|name| name == "Linux");
+    Host {
+        name: document.info("HostName"),
+        kernel: document.info("OSRelease").filter(|_| linux),
+        cpu: document.info("CPUModel"),
+        ..Host::default()
+    }
 }

@@ -5,10 +5,11 @@
 //! ([`Place::rooted`](crate::model::Place)).
 
 mod hwloc;
+mod limits;
 mod lspci;
 mod rdma_topo;
 
-use crate::model::Facts;
+use crate::model::{Bdf, Facts, Ids, PciDevice};
 use crate::pci::PciNames;
 
 /// The kinds of dumps.
@@ -16,7 +17,7 @@ use crate::pci::PciNames;
 pub enum Dump {
     /// The text of `lspci`, with whatever of `-v`, `-n`, `-x` it was called.
     Lspci,
-    /// XML of hwloc 1 or 2, as `lstopo --of xml` writes it.
+    /// XML of hwloc 1, 2 or 3, as `lstopo --of xml` writes it.
     Hwloc,
     /// JSON of rdma-core's `rdma_topo dump`.
     RdmaTopo,
@@ -52,5 +53,23 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
         Dump::Lspci => lspci::facts(bytes, names),
         Dump::Hwloc => hwloc::facts(bytes),
         Dump::RdmaTopo => rdma_topo::facts(bytes),
+    }
+}
+
+/// Functions that look like RDMA devices: InfiniBand controllers, and Mellanox' network controllers.
+fn nics(pci: &[PciDevice]) -> Vec<Bdf> {
+    let is_nic =
+        |ids: &Ids| ids.class_and_subclass() == 0x0207 || (ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02);
+    let nics = pci.iter().filter(|device| device.ids.known().is_some_and(is_nic));
+    nics.map(|device| device.bdf).collect()
+}
+
+/// Devices that a hypervisor made. Where virtio is all there is, a DPU may have made it: the processor's flags, which
+/// would tell, are in no dump.
+fn paravirtual_devices(pci: &[PciDevice]) -> usize {
+    let ids = || pci.iter().filter_map(|device| device.ids.known());
+    match ids().any(|ids| ids.is_paravirtual() && !ids.is_virtio()) {
+        true => ids().filter(|ids| ids.is_paravirtual()).count(),
+        false => 0,
     }
 }

@@ -28,6 +28,11 @@ impl IdList {
         Self::merged(ids.into_iter().map(|id| (id, id)).collect())
     }
 
+    /// The list of these ranges, both ends included, in any order.
+    pub fn from_ranges(ranges: impl IntoIterator<Item = (u32, u32)>) -> Self {
+        Self::merged(ranges.into_iter().filter(|(low, high)| low <= high).collect())
+    }
+
     fn merged(mut ranges: Vec<(u32, u32)>) -> Self {
         ranges.sort_unstable();
         let mut out: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
@@ -68,6 +73,17 @@ impl IdList {
             }
         }
         Self::merged(ranges)
+    }
+
+    /// The ids any of these has.
+    pub fn union<'a>(lists: impl IntoIterator<Item = &'a Self>) -> Self {
+        Self::from_ranges(lists.into_iter().flat_map(|list| list.ranges.iter().copied()))
+    }
+
+    /// The ids this has and the other has not; both short, as the sets of a machine's nodes are.
+    pub fn without(&self, other: impl Fn(u32) -> bool) -> Self {
+        let ids = self.ranges.iter().flat_map(|&(low, high)| low..=high);
+        Self::new(ids.filter(|id| !other(*id)))
     }
 
     /// The lowest id.

@@ -115,6 +115,17 @@ impl Ids {
         self.class_and_subclass() == 0x0108
     }
 
+    /// Made by a hypervisor: virtio, QEMU, VMware, VirtualBox, Xen, Hyper-V. Only virtio is met elsewhere too, where a
+    /// DPU emulates it.
+    pub fn is_paravirtual(&self) -> bool {
+        self.is_virtio() || matches!(self.vendor, 0x1b36 | 0x15ad | 0x80ee | 0x5853 | 0x1414)
+    }
+
+    /// A virtio device.
+    pub fn is_virtio(&self) -> bool {
+        self.vendor == 0x1af4
+    }
+
     /// NVIDIA GPUs whose memory is coherent with the CPU over NVLink-C2C: GH200 (10de:2342, 2345, 2348), GB200 (2941)
     /// and GB300 (31c2), the parts of Linux's drivers/vfio/pci/nvgrace-gpu.
     pub fn is_coherent_gpu(&self) -> bool {

@@ -9,9 +9,11 @@ mod header;
 mod ids;
 mod list;
 mod names;
+mod place;
 mod space;
 
 pub use names::{NamesError, Part, PartKind, PciNames, only_these};
+pub use place::parse_place;
 pub use space::{ConfigSpace, ReadError};
 
 use crate::model::config::{Class, Express, HeaderKind};

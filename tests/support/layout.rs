@@ -74,11 +74,12 @@ impl Layout<'_> {
         line("irq", "0".to_owned());
         line("enable", "1".to_owned());
         line("uevent", uevent(device));
+        line("modalias", modalias(device));
         self.root.put(&format!("{here}/resource"), resource(device));
         if let Some(node) = device.numa {
             line("numa_node", node.to_string());
         }
-        if let Some(cpus) = self.local_cpus(device) {
+        if let Some(cpus) = self.machine.local_cpus(device) {
             line("local_cpulist", cpus);
         }
         for (which, link) in [("current", &device.link), ("max", &device.max_link)] {
@@ -112,21 +113,6 @@ impl Layout<'_> {
             self.root.link(&format!("{here}/virtfn{nth}"), &place);
             self.root.link(&format!("{place}/physfn"), here);
         }
-    }
-
-    fn local_cpus(&self, device: &Device) -> Option<String> {
-        if device.cpus.is_some() || !self.machine.knows_cpus {
-            return device.cpus.clone();
-        }
-        let node = device.numa.and_then(|n| u32::try_from(n).ok());
-        match node {
-            Some(node) => self.machine.nodes.get(&node).cloned(),
-            None => Some(self.all_cpus()),
-        }
-    }
-
-    fn all_cpus(&self) -> String {
-        list(self.machine.nodes.values().flat_map(|cpus| numbers(cpus)))
     }
 
     fn around(&self, device: &Device) -> Around {
@@ -166,8 +152,9 @@ impl Layout<'_> {
         let with_cpus = self.machine.nodes.iter().filter(|(_, cpus)| !cpus.is_empty());
         self.root
             .line(&format!("{home}/has_cpu"), list(with_cpus.map(|(n, _)| *n)));
-        self.root.line("sys/devices/system/cpu/online", self.all_cpus());
-        self.root.line("sys/devices/system/cpu/possible", self.all_cpus());
+        self.root.line("sys/devices/system/cpu/online", self.machine.all_cpus());
+        self.root
+            .line("sys/devices/system/cpu/possible", self.machine.all_cpus());
     }
 
     fn extra(&self) {
@@ -196,6 +183,16 @@ fn uevent(device: &Device) -> String {
         .join("\n")
 }
 
+/// As the kernel's `modalias_show` writes it.
+pub fn modalias(device: &Device) -> String {
+    let (subvendor, subdevice) = device.subsystem.map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
+    let [_, base, sub, interface] = device.class.0.to_be_bytes();
+    format!(
+        "pci:v{:08X}d{:08X}sv{subvendor:08X}sd{subdevice:08X}bc{base:02X}sc{sub:02X}i{interface:02X}",
+        device.vendor.0, device.device.0
+    )
+}
+
 /// "32GT/s" as sysfs writes it: "32.0 GT/s PCIe".
 fn speed_text(speed: &str) -> String {
     let number = speed.trim_end_matches("GT/s");
@@ -204,7 +201,7 @@ fn speed_text(speed: &str) -> String {
 }
 
 /// The numbers of "0-3,8".
-fn numbers(list: &str) -> Vec<u32> {
+pub fn numbers(list: &str) -> Vec<u32> {
     let number = |text: &str| -> u32 { text.parse().expect("a CPU list such as 0-3,8") };
     list.split(',')
         .filter(|part| !part.is_empty())
@@ -216,7 +213,7 @@ fn numbers(list: &str) -> Vec<u32> {
 }
 
 /// The list of some numbers: "0-3,8".
-fn list(numbers: impl Iterator<Item = u32>) -> String {
+pub fn list(numbers: impl Iterator<Item = u32>) -> String {
     let mut sorted: Vec<_> = numbers.collect();
     sorted.sort_unstable();
     sorted

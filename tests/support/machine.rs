@@ -108,6 +108,23 @@ impl Machine {
         format!("{above}/{}", device.bdf)
     }
 
+    /// A device's `local_cpulist`: given, or the CPUs of its node; all of them where it has none.
+    pub fn local_cpus(&self, device: &Device) -> Option<String> {
+        if device.cpus.is_some() || !self.knows_cpus {
+            return device.cpus.clone();
+        }
+        let node = device.numa.and_then(|n| u32::try_from(n).ok());
+        match node {
+            Some(node) => self.nodes.get(&node).cloned(),
+            None => Some(self.all_cpus()),
+        }
+    }
+
+    /// The CPUs of all nodes.
+    pub fn all_cpus(&self) -> String {
+        layout::list(self.nodes.values().flat_map(|cpus| layout::numbers(cpus)))
+    }
+
     fn finished(mut machine: Self) -> Self {
         machine
             .devices

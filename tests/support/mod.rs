@@ -6,8 +6,10 @@
 
 mod bars;
 mod config;
+mod cpus;
 mod cuda;
 mod device;
+mod dump;
 mod expect;
 mod extended;
 mod files;
@@ -18,8 +20,10 @@ mod run;
 mod sysfs;
 mod tree;
 
+pub use cpus::{lay_out as lay_out_cpus, mask};
 pub use cuda::fake_cuda;
 pub use device::Device;
+pub use dump::{Classes, agreement, classes, everywhere, file, limited, rdma_topo};
 pub use expect::{AcsFinding, Expect};
 pub use machine::{Machine, names};
 pub use need::{Need, need, shared};

@@ -17,6 +17,10 @@ pub enum Need {
     Shared,
     /// lspci in PATH.
     Lspci,
+    /// lstopo-no-graphics of hwloc 2 in PATH.
+    Lstopo,
+    /// prlimit in PATH.
+    Prlimit,
     /// python3 in PATH.
     Python,
     /// The compiler and the make that build a module for Debian's kernel.
@@ -37,6 +41,8 @@ impl Need {
             Self::Gpu => Path::new("/dev/nvidiactl").exists() && Path::new("/dev/nvidia0").exists(),
             Self::Shared => shared().is_dir(),
             Self::Lspci => in_path("lspci"),
+            Self::Lstopo => in_path("lstopo-no-graphics"),
+            Self::Prlimit => in_path("prlimit"),
             Self::Python => in_path("python3"),
             Self::KernelCompiler => in_path("gcc-12") && in_path("make"),
             Self::C => in_path("cc"),
@@ -52,6 +58,8 @@ impl Need {
             Self::Gpu => "no NVIDIA GPU (/dev/nvidiactl, /dev/nvidia0)".to_owned(),
             Self::Shared => format!("{} is no directory", shared().display()),
             Self::Lspci => "lspci is not in PATH".to_owned(),
+            Self::Lstopo => "lstopo-no-graphics is not in PATH (Debian's hwloc-nox)".to_owned(),
+            Self::Prlimit => "prlimit is not in PATH".to_owned(),
             Self::Python => "python3 is not in PATH".to_owned(),
             Self::KernelCompiler => "gcc-12 or make is not in PATH".to_owned(),
             Self::C => "cc is not in PATH".to_owned(),
