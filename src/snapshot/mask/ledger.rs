@@ -219,6 +219,10 @@ impl Ledger {
             self.reserve(kind, number);
             return word.to_owned();
         }
+        // A replacement of another kind, where shapes meet.
+        if lower.starts_with(MASKED) {
+            return word.to_owned();
+        }
         format!("{before}{}{after}", self.number(kind, lower))
     }
 
@@ -271,6 +275,8 @@ impl Ledger {
     }
 }
 
+/// What masked names begin with.
+const MASKED: &str = "masked";
 /// What a masked serial number begins with.
 const SERIAL: &str = "MASKED";
 

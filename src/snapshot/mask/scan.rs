@@ -22,7 +22,7 @@ pub struct Patterns {
 
 /// Each alternative is named; a name that begins with `v_` is the part that is replaced.
 const CANDIDATES: &str = r#"(?ix-u)
-  (?P<mail> [a-z0-9._+-]+ @ (?P<v_mail> [a-z0-9._-]*) )
+  (?P<mail> [a-z0-9_] [a-z0-9._+-]* @ (?P<v_mail> [a-z0-9._-]*) )
 | (?P<serial> (?: serial (?:[\ _-]?(?:number|no|num))? | asset[\ _-]?tag | \bs/n ) ["']? [\ \t]* [:=] [\ \t]* ["']? )
   (?P<v_serial> [a-z0-9] [a-z0-9_.-]{3,} )
 | /(?:home|users)/ (?P<v_home> (?u-i:[^/\x00-\x20:"',;])+ )

@@ -63,7 +63,9 @@ impl Words {
 
     /// A serial number that may stand elsewhere too.
     pub fn learn_serial(&mut self, serial: &str) {
-        if serial.len() >= 6 && serial.bytes().any(|byte| byte.is_ascii_digit()) && !serial.starts_with("MASKED") {
+        let digits = serial.bytes().all(|byte| byte.is_ascii_digit());
+        let long = serial.len() >= if digits { 8 } else { 6 };
+        if long && serial.bytes().any(|byte| byte.is_ascii_digit()) && !serial.starts_with("MASKED") {
             self.learn(serial, Word::Serial);
         }
     }
@@ -74,7 +76,7 @@ impl Words {
             return;
         }
         let short = lower.chars().count() < 3 || lower.bytes().all(|byte| byte.is_ascii_digit());
-        if short || VOCABULARY.split_ascii_whitespace().any(|other| other == lower) {
+        if word != Word::Serial && (short || VOCABULARY.split_ascii_whitespace().any(|other| other == lower)) {
             self.common.insert(lower.clone());
         }
         self.words.entry(lower).or_insert(word);
