@@ -14,5 +14,6 @@ pub mod pci;
 pub mod probe;
 pub mod profile;
 pub mod render;
+pub mod snapshot;
 pub mod topo;
 pub mod world;

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may name. A room that is not here is an error: it has to be thought about.
-const MAY_KNOW: [(&str, &[&str]); 13] = [
+const MAY_KNOW: [(&str, &[&str]); 14] = [
     ("model", &[]),
     ("pci", &["model"]),
     ("profile", &["model"]),
     ("world", &["model"]),
+    ("snapshot", &["model", "pci"]),
     ("collect", &["model", "pci", "world"]),
     ("import", &["model", "pci"]),
     ("topo", &["model"]),
@@ -20,7 +21,8 @@ const MAY_KNOW: [(&str, &[&str]); 13] = [
     (
         "cmd",
         &[
-            "check", "cli", "collect", "import", "model", "pci", "probe", "profile", "render", "topo", "world",
+            "check", "cli", "collect", "import", "model", "pci", "probe", "profile", "render", "snapshot", "topo",
+            "world",
         ],
     ),
     ("main", &["cli", "cmd", "probe", "world"]),

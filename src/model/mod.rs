@@ -2,6 +2,7 @@
 
 mod bdf;
 pub mod config;
+mod diff;
 mod fact;
 mod facts;
 mod finding;
@@ -17,6 +18,7 @@ mod topology;
 
 pub use bdf::{Bdf, BdfError};
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
+pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
 pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
 pub use finding::{Evidence, Finding, Fix, Outcome, Severity, Summary};

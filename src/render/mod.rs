@@ -1,5 +1,6 @@
 //! Model → bytes: one file a format. Nothing is read here and nothing is judged.
 
+pub mod diff;
 pub mod doctor;
 pub mod json;
 pub mod pairs;

@@ -29,6 +29,8 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
             schemars::schema_for!(gdr::render::doctor::Report<'_>),
         ),
         ("gdr.probe.1.json", schemars::schema_for!(gdr::model::ProbeReport)),
+        ("gdr.snapshot.1.json", schemars::schema_for!(gdr::model::Snapshot)),
+        ("gdr.diff.1.json", schemars::schema_for!(gdr::model::DiffReport)),
     ] {
         let text = serde_json::to_string_pretty(&schema)? + "\n";
         files.push((Path::new("docs/schema").join(name), text.into_bytes()));

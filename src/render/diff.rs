@@ -1,0 +1,196 @@
+//! What differs between two machines, for people. The JSON is the report's own shape.
+
+use super::Style;
+use super::text::{Tone, printable, wrap};
+use crate::model::{Change, ChangeKind, DiffReport, Side};
+
+/// The report for people, grouped by area.
+pub fn table(diff: &DiffReport, style: Style) -> String {
+    let mut page = format!("{}{}\n", side("A", &diff.a, style), side("B", &diff.b, style));
+    if diff.changes.is_empty() {
+        page.push_str("no fact differs\n");
+    }
+    let mut area = None;
+    for change in &diff.changes {
+        let is_thing = change.fact.is_empty();
+        if area != Some(&change.area) && !is_thing {
+            page.push_str(&style.paint(Tone::Strong, &printable(&change.area)));
+            page.push('\n');
+        }
+        area = (!is_thing).then_some(&change.area);
+        page.push_str(&match is_thing {
+            true => thing(change, style),
+            false => fact(change, style),
+        });
+    }
+    if diff.left_out > 0 {
+        page.push_str(&style.paint(Tone::Dim, &left_out(diff.left_out, style.width)));
+        page.push('\n');
+    }
+    page
+}
+
+fn left_out(count: usize, width: usize) -> String {
+    let text = match count {
+        1 => "1 difference is not shown: any two machines, moments or sources have such; --all shows it".to_owned(),
+        _ => format!(
+            "{count} differences are not shown: any two machines, moments or sources have such; --all shows them"
+        ),
+    };
+    format!("\n{}", wrap(&text, width, 0, ""))
+}
+
+fn side(letter: &str, side: &Side, style: Style) -> String {
+    let parts = [Some(&side.source), side.host.as_ref(), side.taken.as_ref()];
+    let parts: Vec<String> = parts.into_iter().flatten().map(|part| printable(part)).collect();
+    let line = format!("{letter}: {}", parts.join(", "));
+    format!("{}\n", style.paint(Tone::Strong, &wrap(&line, style.width, 0, "   ")))
+}
+
+/// A thing that one side alone has: one line, whatever is known of it.
+fn thing(change: &Change, style: Style) -> String {
+    let (only, what) = match (&change.a, &change.b) {
+        (Some(a), None) => ("only in A", a.as_str()),
+        (None, Some(b)) => ("only in B", b.as_str()),
+        _ => return fact(change, style),
+    };
+    let what = match what {
+        "there" | "none" => String::new(),
+        what => format!(" {}", printable(what)),
+    };
+    let line = format!("{}{what}", printable(&change.area));
+    let line = wrap(&format!("{line} {only}"), style.width, 0, "  ");
+    let (start, end) = line.split_at(line.len().saturating_sub(only.len()));
+    match end == only {
+        true => format!("{start}{}\n", style.paint(tone(change.kind), end)),
+        false => format!("{line}\n"),
+    }
+}
+
+fn fact(change: &Change, style: Style) -> String {
+    let absent = || "not there".to_owned();
+    let value = |text: &Option<String>| text.as_deref().map_or_else(absent, printable);
+    let (from, to) = (value(&change.a), value(&change.b));
+    let name = match change.fact.is_empty() {
+        true => printable(&change.area),
+        false => printable(&change.fact),
+    };
+    let line = format!("{name}: {from} \u{2192} {to}");
+    let mark = match change.kind {
+        ChangeKind::Added => "+",
+        ChangeKind::Removed | ChangeKind::Lost => "-",
+        ChangeKind::Changed => "~",
+        ChangeKind::Learned => "?",
+    };
+    let indent = "      ";
+    format!(
+        "  {} {}\n",
+        style.paint(tone(change.kind), mark),
+        wrap(&line, style.width, 4, indent)
+    )
+}
+
+fn tone(kind: ChangeKind) -> Tone {
+    match kind {
+        ChangeKind::Added => Tone::Good,
+        ChangeKind::Removed => Tone::Bad,
+        ChangeKind::Changed => Tone::Fair,
+        ChangeKind::Learned => Tone::Special,
+        ChangeKind::Lost => Tone::Dim,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Style = Style {
+        color: false,
+        width: 72,
+    };
+
+    fn change(area: &str, fact: &str, a: Option<&str>, b: Option<&str>, kind: ChangeKind) -> Change {
+        Change {
+            area: area.to_owned(),
+            fact: fact.to_owned(),
+            a: a.map(str::to_owned),
+            b: b.map(str::to_owned),
+            kind,
+            identity: false,
+            volatile: false,
+        }
+    }
+
+    fn report(changes: Vec<Change>, left_out: usize) -> DiffReport {
+        let side = |source: &str, taken: Option<&str>| Side {
+            source: source.to_owned(),
+            host: Some("node17".to_owned()),
+            taken: taken.map(str::to_owned),
+        };
+        DiffReport {
+            schema: crate::model::DIFF_SCHEMA.to_owned(),
+            a: side("before.json", Some("2026-11-21T10:15:00Z")),
+            b: side("live", None),
+            changes,
+            left_out,
+        }
+    }
+
+    #[test]
+    fn groups_by_area_and_names_what_one_side_alone_has() {
+        use ChangeKind::*;
+        let changes = vec![
+            change("process", "memlock soft", Some("unlimited"), Some("64 KiB"), Changed),
+            change(
+                "PCI 0000:02:00.0",
+                "ACS control",
+                Some("SrcValid+ TransBlk- ReqRedir- CmpltRedir-"),
+                Some("SrcValid+ TransBlk- ReqRedir+ CmpltRedir-"),
+                Changed,
+            ),
+            change(
+                "PCI 0000:02:00.0",
+                "link",
+                Some("32GT/s x16"),
+                Some("32GT/s x8"),
+                Changed,
+            ),
+            change("PCI 0000:05:00.0", "", Some("10de:2335"), None, Removed),
+            change("module nvidia_peermem", "", None, Some("there"), Added),
+            change(
+                "NVML",
+                "driver version",
+                Some("unknown (permission denied)"),
+                Some("580\u{1b}[31m"),
+                Learned,
+            ),
+        ];
+        let want = "\
+A: before.json, node17, 2026-11-21T10:15:00Z
+B: live, node17
+
+process
+  ~ memlock soft: unlimited \u{2192} 64 KiB
+PCI 0000:02:00.0
+  ~ ACS control: SrcValid+ TransBlk- ReqRedir- CmpltRedir- \u{2192} SrcValid+
+      TransBlk- ReqRedir+ CmpltRedir-
+  ~ link: 32GT/s x16 \u{2192} 32GT/s x8
+PCI 0000:05:00.0 10de:2335 only in A
+module nvidia_peermem only in B
+NVML
+  ? driver version: unknown (permission denied) \u{2192} 580?[31m
+
+2 differences are not shown: any two machines, moments or sources have
+such; --all shows them
+";
+        assert_eq!(table(&report(changes, 2), PLAIN), want);
+    }
+
+    #[test]
+    fn says_so_where_nothing_differs() {
+        let want = "A: before.json, node17, 2026-11-21T10:15:00Z\nB: live, node17\n\nno fact differs\n";
+        assert_eq!(table(&report(Vec::new(), 0), PLAIN), want);
+        let colour = Style { color: true, ..PLAIN };
+        assert!(table(&report(Vec::new(), 0), colour).contains("\u{1b}[1mA: before.json"));
+    }
+}

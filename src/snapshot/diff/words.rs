@@ -1,0 +1,234 @@
+//! How facts are called, how their values read, and which of them say nothing of how a machine works.
+
+use serde_json::Value;
+
+use crate::model::{AcsBits, Link, Why};
+
+/// A value that reads better in words than as it is stored, by where it stands.
+pub fn value(path: &[String], value: &Value) -> Option<String> {
+    let last = path.last().map(String::as_str).unwrap_or_default();
+    let above = path.iter().rev().nth(1).map(String::as_str).unwrap_or_default();
+    let number = value.as_u64();
+    match (above, last) {
+        ("acs", "control" | "capable") => {
+            let bits = number.and_then(|bits| u16::try_from(bits).ok())?;
+            Some(AcsBits(bits).to_string())
+        }
+        (_, "ids") => ids(known(value)),
+        (_, "place") => place(known(value)),
+        ("process", "memlock_soft" | "memlock_hard") => Some(match known(value) {
+            Value::Null => "unlimited".to_owned(),
+            limit => bytes(limit.as_u64()?),
+        }),
+        ("process", "capabilities") => Some(format!("{:016x}", known(value).as_u64()?)),
+        ("bar1", "total" | "used") | ("host", "memory") => Some(bytes(number?)),
+        (_, "memory_total" | "size") => known(value).as_u64().map(bytes),
+        ("state", "mode") => number.map(|mode| format!("{mode:o}")),
+        (_, "container_marks") => known(value).as_array().map(|marks| without_inodes(marks)),
+        (_, "command" | "status" | "flags" | "start" | "address" | "vendor" | "device" | "class") => {
+            number.map(|bits| format!("{bits:#x}"))
+        }
+        (_, "target") => number.and_then(|code| u8::try_from(code).ok()).map(|code| {
+            let speed = crate::model::LinkSpeed(code);
+            speed.to_string()
+        }),
+        _ => link(value),
+    }
+}
+
+/// The value of a fact that is known, or of what is no fact.
+fn known(value: &Value) -> &Value {
+    value.get("known").unwrap_or(value)
+}
+
+fn ids(value: &Value) -> Option<String> {
+    let ids: crate::model::Ids = serde_json::from_value(value.clone()).ok()?;
+    Some(ids.to_string())
+}
+
+/// The root bus and the bridges, as sysfs has them in a path.
+fn place(value: &Value) -> Option<String> {
+    let place: crate::model::Place = serde_json::from_value(value.clone()).ok()?;
+    let root = match place.rooted {
+        true => place.root.to_string(),
+        false => "...".to_owned(),
+    };
+    let bridges = place.bridges.iter().map(ToString::to_string);
+    Some(std::iter::once(root).chain(bridges).collect::<Vec<_>>().join("/"))
+}
+
+/// Speed and width of a link.
+fn link(value: &Value) -> Option<String> {
+    let fields = value.as_object().filter(|fields| fields.len() == 2)?;
+    if !fields.contains_key("speed") {
+        return None;
+    }
+    let link: Link = serde_json::from_value(value.clone()).ok()?;
+    Some(match link.is_up() {
+        true => link.to_string(),
+        false => "down".to_owned(),
+    })
+}
+
+/// A namespace's inode number tells it from others and nothing else.
+fn without_inodes(marks: &[Value]) -> String {
+    let marks = marks.iter().filter_map(Value::as_str);
+    let marks: Vec<&str> = marks
+        .map(|mark| mark.split_once(":[").map_or(mark, |(name, _)| name))
+        .collect();
+    match marks.is_empty() {
+        true => "none".to_owned(),
+        false => marks.join(", "),
+    }
+}
+
+/// Bytes in the largest unit that leaves nothing over.
+fn bytes(count: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = UNITS
+        .iter()
+        .find(|(_, shift)| count != 0 && count.trailing_zeros() >= *shift);
+    match unit {
+        Some((unit, shift)) => format!("{} {unit}", count >> shift),
+        None => format!("{count} bytes"),
+    }
+}
+
+/// The area and the fact of a path, in words.
+pub fn name(path: &[String]) -> (String, String) {
+    let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+    let (area, rest): (String, &[&str]) = match parts.as_slice() {
+        ["pci", bdf, rest @ ..] => (format!("PCI {bdf}"), rest),
+        ["numa", id, rest @ ..] => (format!("NUMA node {id}"), rest),
+        ["rdma", name, "uverbs", rest @ ..] => (format!("RDMA {name}"), &[&["uverbs"], rest].concat()),
+        ["rdma", name, rest @ ..] => (format!("RDMA {name}"), rest),
+        ["nvme", name, rest @ ..] => (format!("NVMe {name}"), rest),
+        ["nvml", "read", "gpus", gpu, rest @ ..] => (format!("NVML GPU {gpu}"), rest),
+        ["nvml", "read", "pairs", pair, rest @ ..] => (format!("NVML GPUs {pair}"), rest),
+        ["nvml", "read", rest @ ..] => ("NVML".to_owned(), rest),
+        ["mapping", "tried", gpu, rest @ ..] => (format!("CPU mapping of GPU {gpu}"), rest),
+        ["mapping", rest @ ..] => ("CPU mapping".to_owned(), rest),
+        ["driver", "gpus", gpu, rest @ ..] => (format!("driver's GPU {gpu}"), rest),
+        ["nvidia_nodes", node, rest @ ..] => (format!("node {node}"), rest),
+        ["gdrdrv", "node", rest @ ..] => ("node /dev/gdrdrv".to_owned(), rest),
+        ["kernel", "modules", module, rest @ ..] => (format!("module {module}"), rest),
+        ["kernel", "iommu_groups", group, rest @ ..] => (format!("IOMMU group {group}"), rest),
+        ["tools", tool, rest @ ..] => (format!("tool {tool}"), rest),
+        ["unnamed_nics" | "online_cpus" | "pci" | "numa" | "rdma" | "nvme" | "nvidia_nodes" | "tools"] => {
+            ("machine".to_owned(), &parts)
+        }
+        [area, rest @ ..] => (phrase(area), rest),
+        [] => (String::new(), &[]),
+    };
+    (area, fact(rest))
+}
+
+fn fact(parts: &[&str]) -> String {
+    let text = parts.join(" ");
+    match text.as_str() {
+        "config express link current" => "link".to_owned(),
+        "config express link max" => "link at best".to_owned(),
+        "attributes link current" => LINK_OF_ATTRIBUTES.to_owned(),
+        "attributes link max" => LINK_AT_BEST_OF_ATTRIBUTES.to_owned(),
+        _ => {
+            let parts = parts
+                .iter()
+                .filter(|part| !["config", "attributes", "header", "express"].contains(part));
+            let words = parts.map(|part| phrase(part)).collect::<Vec<_>>().join(" ");
+            // A group of facts as a whole.
+            if words.is_empty() { text } else { words }
+        }
+    }
+}
+
+/// The link as attribute files tell it.
+pub const LINK_OF_ATTRIBUTES: &str = "link in sysfs";
+/// Its best.
+pub const LINK_AT_BEST_OF_ATTRIBUTES: &str = "link at best in sysfs";
+
+/// The words of a field's name.
+fn phrase(name: &str) -> String {
+    const WORDS: [(&str, &str); 22] = [
+        ("pci", "PCI"),
+        ("numa", "NUMA"),
+        ("rdma", "RDMA"),
+        ("nvme", "NVMe"),
+        ("nvml", "NVML"),
+        ("acs", "ACS"),
+        ("ats", "ATS"),
+        ("aer", "AER"),
+        ("sriov", "SR-IOV"),
+        ("mig", "MIG"),
+        ("uuid", "UUID"),
+        ("bar", "BAR"),
+        ("bar1", "BAR1"),
+        ("bars", "BARs"),
+        ("cpu", "CPU"),
+        ("cpus", "CPUs"),
+        ("iommu", "IOMMU"),
+        ("iommus", "IOMMUs"),
+        ("ids", "vendor and device"),
+        ("uid", "user id"),
+        ("p2p", "P2P"),
+        ("dmi", "DMI"),
+    ];
+    const NAMES: [&str; 2] = ["nvidia_peermem", "nv_peer_mem"];
+    // A parameter's or a device's own name stays.
+    if NAMES.contains(&name) || name.chars().any(char::is_uppercase) || name.contains(['/', ':']) {
+        return name.to_owned();
+    }
+    let words = name.split('_').map(|word| {
+        let known = WORDS.iter().find(|(raw, _)| *raw == word);
+        known.map_or(word, |(_, known)| known)
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether any two machines differ in it.
+pub fn is_identity(path: &[String]) -> bool {
+    let last = path.last().map(String::as_str).unwrap_or_default();
+    let is_host = path.first().is_some_and(|first| first == "host");
+    match last {
+        "name" | "source" => is_host,
+        "uuid" | "serial_number" | "minor" | "start" | "address" | "offset" => true,
+        _ => false,
+    }
+}
+
+/// Whether two moments of one machine differ in it.
+pub fn is_volatile(path: &[String], a: Option<&str>, b: Option<&str>) -> bool {
+    let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        [.., "bar1", "used"]
+        | [.., "performance_state" | "users" | "major"]
+        | [.., "header", "status"]
+        | [.., "aer", "uncorrectable" | "correctable"]
+        | ["kernel", "char_devices", _]
+            if a.is_some() && b.is_some() =>
+        {
+            true
+        }
+        // A GPU's link sleeps at the lowest speed while nobody uses it.
+        [.., "link", "current"] => {
+            let parse = |text: Option<&str>| {
+                text?
+                    .split_once(" x")
+                    .map(|(speed, width)| (speed.to_owned(), width.to_owned()))
+            };
+            match (parse(a), parse(b)) {
+                (Some(a), Some(b)) => a.1 == b.1 && [a.0.as_str(), b.0.as_str()].contains(&"2.5GT/s"),
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// What a field that is left out in one of two documents says there.
+pub fn unsaid(path: &[String]) -> super::Node {
+    let last = path.last().map(String::as_str).unwrap_or_default();
+    match last {
+        "null_entries" | "trouble" | "unnamed_nics" => super::Node::Leaf("none".to_owned()),
+        _ => super::Node::Unknown(Why::NotCovered),
+    }
+}

@@ -1,0 +1,396 @@
+//! Which replacement stands for which original. One original has one replacement in a document, whatever its spelling;
+//! two originals never share one.
+//!
+//! A replacement has the shape of what it replaces and bears a number. What already is one stays as it is, and its
+//! number is given to nobody else: that is what the learning pass is for.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::words::Word;
+
+/// What numbers are counted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Wide,
+    Eui,
+    Container,
+    Mac,
+    Ipv4,
+    Ipv6,
+    Host,
+    Domain,
+    User,
+    Serial,
+}
+
+/// The replacements given so far.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    numbers: HashMap<(Kind, String), u64>,
+    taken: HashSet<(Kind, u64)>,
+    last: HashMap<Kind, u64>,
+    /// The first pass over a document: no number is given, those that are there are reserved.
+    pub learning: bool,
+    /// Names met in the first pass where only names of their kind stand.
+    pub met: Vec<(Word, String)>,
+    /// The first 12 digits of the containers' ids met in the first pass.
+    containers: HashSet<String>,
+}
+
+/// Replacements carry numbers of 24 bits at most.
+const LIMIT: u64 = 1 << 24;
+/// A locally administered EUI-64, with room for the number below.
+const EUI: u64 = 0x0200 << 48;
+const MAC: u64 = 0x0200 << 32;
+
+impl Ledger {
+    fn number(&mut self, kind: Kind, original: String) -> u64 {
+        if self.learning {
+            return 0;
+        }
+        let key = (kind, original);
+        if let Some(number) = self.numbers.get(&key) {
+            return *number;
+        }
+        let last = self.last.entry(kind).or_default();
+        *last += 1;
+        while self.taken.contains(&(kind, *last)) {
+            *last += 1;
+        }
+        let number = *last;
+        self.numbers.insert(key, number);
+        number
+    }
+
+    /// Remembers a name for the second pass.
+    pub fn meet(&mut self, word: Word, name: &str) {
+        if self.learning {
+            self.met.push((word, name.to_owned()));
+        }
+    }
+
+    fn reserve(&mut self, kind: Kind, number: u64) {
+        self.taken.insert((kind, number));
+    }
+
+    /// 128 bits: a UUID, a machine id.
+    pub fn wide(&mut self, value: u128) -> u128 {
+        match u64::try_from(value) {
+            _ if value == u128::MAX => value,
+            Ok(0) => value,
+            Ok(number) if number < LIMIT => {
+                self.reserve(Kind::Wide, number);
+                value
+            }
+            _ => self.number(Kind::Wide, format!("{value:x}")).into(),
+        }
+    }
+
+    /// 64 bits: a GUID, a world wide name, a device serial number, the interface part of a GID.
+    pub fn eui(&mut self, value: u64) -> u64 {
+        if value == 0 || value == u64::MAX {
+            return value;
+        }
+        if value & !(LIMIT - 1) == EUI {
+            self.reserve(Kind::Eui, value - EUI);
+            return value;
+        }
+        EUI | self.number(Kind::Eui, format!("{value:x}"))
+    }
+
+    /// 48 bits: the address of a network interface.
+    pub fn mac(&mut self, value: u64) -> u64 {
+        if value == 0 || value == (1 << 48) - 1 {
+            return value;
+        }
+        if value & !(LIMIT - 1) == MAC {
+            self.reserve(Kind::Mac, value - MAC);
+            return value;
+        }
+        MAC | self.number(Kind::Mac, format!("{value:x}"))
+    }
+
+    /// A container's id of 64 digits, or the first 12 of one.
+    pub fn container(&mut self, id: &str) -> String {
+        let short = id.get(..12).unwrap_or(id).to_ascii_lowercase();
+        if self.learning {
+            self.containers.insert(short.clone());
+        }
+        let rest_is_zero = id.bytes().skip(12).all(|digit| digit == b'0');
+        match u64::from_str_radix(&short, 16) {
+            Ok(0) => id.to_owned(),
+            Ok(number) if number < LIMIT && rest_is_zero => {
+                self.reserve(Kind::Container, number);
+                id.to_owned()
+            }
+            _ => {
+                let number = self.number(Kind::Container, short);
+                format!("{number:012x}{:0<rest$}", "", rest = id.len().saturating_sub(12))
+            }
+        }
+    }
+
+    /// Whether these are the first 12 digits of a container's id that was met before.
+    pub fn knows_container(&self, short: &str) -> bool {
+        self.containers.contains(&short.to_ascii_lowercase())
+    }
+
+    /// An IPv4 address. Those that are the same everywhere stay: unspecified, loopback, broadcast, masks.
+    pub fn ipv4(&mut self, address: Ipv4Addr) -> Ipv4Addr {
+        let bits = address.to_bits();
+        let is_mask = bits.leading_ones() + bits.trailing_zeros() >= 32;
+        let local_multicast = address.is_multicast() && bits >> 8 == 0xe0_0000;
+        if bits >> 24 == 0 || address.is_loopback() || is_mask || local_multicast {
+            return address;
+        }
+        if let Some(number) = number_of_ipv4(bits) {
+            self.reserve(Kind::Ipv4, number);
+            return address;
+        }
+        Ipv4Addr::from_bits(ipv4_of_number(self.number(Kind::Ipv4, address.to_string())))
+    }
+
+    /// An IPv6 address. A link's own prefix stays, and so does the form of an IPv4 address.
+    pub fn ipv6(&mut self, address: Ipv6Addr) -> Ipv6Addr {
+        if let Some(v4) = address.to_ipv4_mapped() {
+            return self.ipv4(v4).to_ipv6_mapped();
+        }
+        let bits = address.to_bits();
+        // Unspecified, loopback, multicast.
+        if bits <= 1 || bits >> 120 == 0xff {
+            return address;
+        }
+        if bits >> 118 == 0xfe80 >> 6 {
+            let interface = self.eui(bits as u64);
+            return Ipv6Addr::from_bits(bits >> 64 << 64 | u128::from(interface));
+        }
+        const DOCUMENTATION: u128 = 0x2001_0db8 << 96;
+        match u64::try_from(bits ^ DOCUMENTATION) {
+            Ok(number) if number < LIMIT => {
+                self.reserve(Kind::Ipv6, number);
+                address
+            }
+            _ => Ipv6Addr::from_bits(DOCUMENTATION | u128::from(self.number(Kind::Ipv6, format!("{bits:x}")))),
+        }
+    }
+
+    /// A user's name.
+    pub fn user(&mut self, name: &str) -> String {
+        if name.eq_ignore_ascii_case("root") || name.is_empty() {
+            return name.to_owned();
+        }
+        self.word(Kind::User, name, "maskeduser", "")
+    }
+
+    /// A host's name, with its domain where it has one.
+    pub fn host(&mut self, name: &str) -> String {
+        if !is_host_name(name) {
+            return match name.parse() {
+                Ok(address) => self.ipv4(address).to_string(),
+                Err(_) => name.to_owned(),
+            };
+        }
+        self.meet(Word::Host, name);
+        match name.split_once('.') {
+            Some((label, domain)) if !domain.is_empty() => {
+                format!("{}.{}", self.label(label), self.domain(domain))
+            }
+            _ => self.label(name),
+        }
+    }
+
+    fn label(&mut self, label: &str) -> String {
+        self.word(Kind::Host, label, "maskedhost", "")
+    }
+
+    /// A domain.
+    pub fn domain(&mut self, domain: &str) -> String {
+        match domain.eq_ignore_ascii_case("localdomain") || domain == "local" {
+            true => domain.to_owned(),
+            false => self.word(Kind::Domain, domain, "masked", ".example"),
+        }
+    }
+
+    fn word(&mut self, kind: Kind, word: &str, before: &str, after: &str) -> String {
+        let lower = word.to_lowercase();
+        let number = lower.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+        if let Some(number) = number.and_then(decimal) {
+            self.reserve(kind, number);
+            return word.to_owned();
+        }
+        // A replacement of another kind, where shapes meet.
+        if lower.starts_with(MASKED) {
+            return word.to_owned();
+        }
+        format!("{before}{}{after}", self.number(kind, lower))
+    }
+
+    /// A serial number in a text. It is at least as long as the original.
+    pub fn serial(&mut self, serial: &str) -> String {
+        if is_no_serial(serial) {
+            return serial.to_owned();
+        }
+        if let Some(number) = serial.strip_prefix(SERIAL).and_then(decimal) {
+            self.reserve(Kind::Serial, number);
+            return serial.to_owned();
+        }
+        self.meet(Word::Serial, serial);
+        let number = self.number(Kind::Serial, serial.to_ascii_uppercase());
+        let width = serial.len().saturating_sub(SERIAL.len());
+        format!("{SERIAL}{number:0width$}")
+    }
+
+    /// A serial number in a field of fixed width, which it fills as the original does.
+    pub fn serial_in_place(&mut self, serial: &str) -> String {
+        // Too short for the word: as much of it as goes in before the number.
+        let digits = serial.trim_start_matches(|c: char| SERIAL.contains(c));
+        if serial.len() <= SERIAL.len()
+            && let Some(number) = decimal(digits)
+            && short_serial(number, serial.len()) == serial
+            && digits.len() < serial.len()
+        {
+            self.reserve(Kind::Serial, number);
+            return serial.to_owned();
+        }
+        let masked = self.serial(serial);
+        if masked.len() == serial.len() {
+            return masked;
+        }
+        let number = self.number(Kind::Serial, serial.to_ascii_uppercase());
+        short_serial(number, serial.len())
+    }
+
+    /// Hexadecimal digits that spell a serial number.
+    pub fn hex_serial(&mut self, digits: &str) -> String {
+        let significant = digits.trim_start_matches('0');
+        if significant.len() <= 4 {
+            if let Ok(number) = u64::from_str_radix(significant, 16) {
+                self.reserve(Kind::Serial, number);
+            }
+            return digits.to_owned();
+        }
+        let number = self.number(Kind::Serial, digits.to_ascii_uppercase());
+        format!("{number:0width$x}", width = digits.len())
+    }
+}
+
+/// What masked names begin with.
+const MASKED: &str = "masked";
+/// What a masked serial number begins with.
+const SERIAL: &str = "MASKED";
+
+fn short_serial(number: u64, length: usize) -> String {
+    let digits = number.to_string();
+    let digits = &digits[digits.len().saturating_sub(length)..];
+    let word = SERIAL.get(..length - digits.len()).unwrap_or(SERIAL);
+    format!("{word}{digits}")
+}
+
+fn decimal(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|number| digits && *number < LIMIT)
+}
+
+/// What makers write where there is no serial number.
+fn is_no_serial(text: &str) -> bool {
+    const NONE: [&str; 13] = [
+        "n/a",
+        "na",
+        "none",
+        "null",
+        "unknown",
+        "unspecified",
+        "not specified",
+        "not available",
+        "to be filled by o.e.m.",
+        "default string",
+        "system serial number",
+        "no asset tag",
+        "serial number",
+    ];
+    let lower = text.trim().to_lowercase();
+    lower
+        .bytes()
+        .all(|byte| byte == lower.as_bytes()[0] && !byte.is_ascii_alphabetic())
+        || NONE.contains(&lower.as_str())
+}
+
+/// Whether a name is one of a host: not nobody's, not everybody's.
+pub fn is_host_name(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    let digits = lower.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    !digits && !["localhost", "(none)", "localhost.localdomain"].contains(&lower.as_str())
+}
+
+/// The blocks of addresses for documentation and for benchmarks, then class E, which is nobody's.
+const BLOCKS: [(u32, u64); 5] = [
+    (0xc000_0200, 254),
+    (0xc633_6400, 254),
+    (0xcb00_7100, 254),
+    (0xc612_0000, (1 << 17) - 2),
+    (0xf000_0000, (1 << 28) - 2),
+];
+
+fn ipv4_of_number(number: u64) -> u32 {
+    let mut left = number;
+    for (base, count) in BLOCKS {
+        if left <= count {
+            // At most 2^28.
+            return base + left as u32;
+        }
+        left -= count;
+    }
+    u32::MAX
+}
+
+fn number_of_ipv4(bits: u32) -> Option<u64> {
+    let mut before = 0;
+    for (base, count) in BLOCKS {
+        let at = u64::from(bits.wrapping_sub(base));
+        if at <= count + 1 {
+            return Some(before + at);
+        }
+        before += count;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ipv4_addresses_go_through_the_blocks_in_order() {
+        for (number, want) in [
+            (1, [192, 0, 2, 1]),
+            (254, [192, 0, 2, 254]),
+            (255, [198, 51, 100, 1]),
+            (509, [203, 0, 113, 1]),
+            (763, [198, 18, 0, 1]),
+            (762 + 131_070, [198, 19, 255, 254]),
+            (762 + 131_071, [240, 0, 0, 1]),
+        ] {
+            let address = Ipv4Addr::from(want);
+            assert_eq!(Ipv4Addr::from_bits(ipv4_of_number(number)), address);
+            assert_eq!(number_of_ipv4(address.to_bits()), Some(number), "{address}");
+        }
+    }
+
+    #[test]
+    fn serials_in_fields_keep_their_width_and_stay_once_masked() {
+        let mut ledger = Ledger::default();
+        for (serial, want) in [
+            ("MT2043X12345", "MASKED000001"),
+            ("AB12", "MAS2"),
+            ("1234567", "MASKED3"),
+            ("x9", "M4"),
+        ] {
+            let masked = ledger.serial_in_place(serial);
+            assert_eq!(masked, want);
+            assert_eq!(ledger.serial_in_place(&masked), want, "again");
+        }
+        assert_eq!(ledger.serial("MT2043X12345"), "MASKED000001");
+        assert_eq!(ledger.serial("A1"), "MASKED5");
+    }
+}

@@ -1,0 +1,352 @@
+//! Takes out of a snapshot what tells its machine apart from others of its kind, and changes nothing that gdr judges.
+//!
+//! Serial numbers, UUIDs, GUIDs, hardware and network addresses, names of hosts and users become others of the same
+//! shape: one original has one replacement throughout the document. PCI addresses, versions, masks and sizes stay.
+//! What is masked stays what it is when it is masked again.
+
+mod bytes;
+mod ledger;
+mod scan;
+mod words;
+
+use std::sync::LazyLock;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::model::{Failure, Hex, Host, LibraryAnswer, Recorded, RecordedLibraries, Snapshot, Why};
+use bytes::Field;
+use ledger::Ledger;
+use scan::{Patterns, Place};
+use words::{Word, Words};
+
+/// Names that the caller knows to be somebody's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Names of hosts, with or without a domain.
+    pub hosts: Vec<String>,
+    /// Names of users.
+    pub users: Vec<String>,
+}
+
+static PATTERNS: LazyLock<Result<Patterns, regex::Error>> = LazyLock::new(Patterns::new);
+
+/// Replaces what names the machine, and says so in the document.
+pub fn mask(snapshot: &mut Snapshot, known: &Known) {
+    snapshot.masked = true;
+    let Ok(patterns) = PATTERNS.as_ref() else {
+        // A test keeps this from happening. An empty document is better than one that only says it is masked.
+        *snapshot = Snapshot {
+            masked: true,
+            ..Snapshot::default()
+        };
+        return;
+    };
+    let mut masker = Masker {
+        patterns,
+        ledger: Ledger::default(),
+        words: Words::default(),
+    };
+    masker.learn(snapshot, known);
+    masker.document(snapshot);
+}
+
+struct Masker {
+    patterns: &'static Patterns,
+    ledger: Ledger,
+    words: Words,
+}
+
+impl Masker {
+    /// The first pass: which names there are, and which replacements are already taken.
+    fn learn(&mut self, snapshot: &Snapshot, known: &Known) {
+        self.ledger.learning = true;
+        self.document(&mut snapshot.clone());
+        self.ledger.learning = false;
+        for host in &known.hosts {
+            self.words.learn_host(host);
+        }
+        for user in &known.users {
+            self.words.learn_user(user);
+        }
+        for (word, name) in std::mem::take(&mut self.ledger.met) {
+            match word {
+                Word::User => self.words.learn_user(&name),
+                Word::Serial => self.words.learn_serial(&name),
+                Word::Host | Word::Domain => self.words.learn_host(&name),
+            }
+        }
+        self.words.compile();
+        vocabulary(snapshot, |text| self.words.meet_vocabulary(text));
+        self.words.compile();
+    }
+
+    fn document(&mut self, snapshot: &mut Snapshot) {
+        self.host(&mut snapshot.host);
+        snapshot.files = std::mem::take(&mut snapshot.files)
+            .into_iter()
+            .map(|(path, mut recorded)| {
+                self.recorded(&path, &mut recorded);
+                (self.text(Place::Plain, &path), recorded)
+            })
+            .collect();
+        let RecordedLibraries { nvml, mapping } = &mut snapshot.libraries;
+        *nvml = nvml.take().map(|answer| self.library(answer));
+        *mapping = mapping.take().map(|answer| self.library(answer));
+    }
+
+    /// A text with the replacements in place.
+    fn text(&mut self, place: Place, text: &str) -> String {
+        let by_shape = scan::spans(self.patterns, &mut self.ledger, place, text);
+        let mut spans = self.words.spans(&mut self.ledger, text, &by_shape);
+        spans.extend(by_shape);
+        spans.sort_by_key(|(range, _)| range.start);
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        for (range, new) in spans {
+            out.push_str(text.get(at..range.start).unwrap_or_default());
+            out.push_str(&new);
+            at = range.end;
+        }
+        out.push_str(text.get(at..).unwrap_or_default());
+        out
+    }
+
+    fn host(&mut self, host: &mut Host) {
+        if let Some(name) = &mut host.name {
+            *name = self.ledger.host(name.trim());
+        }
+        host.source = self.text(Place::Plain, &host.source);
+        for text in [&mut host.os, &mut host.kernel, &mut host.cpu].into_iter().flatten() {
+            *text = self.text(Place::Version, text);
+        }
+    }
+
+    fn recorded(&mut self, path: &str, recorded: &mut Recorded) {
+        if let Some(link) = &mut recorded.link {
+            *link = self.text(Place::Plain, link);
+        }
+        if let Some(names) = &mut recorded.names {
+            self.names(path, names);
+        }
+        if let Some(text) = &mut recorded.text {
+            *text = self.file(path, text);
+        }
+        let Recorded { bytes, parts, end, .. } = recorded;
+        let mut pieces: bytes::Parts<'_> = parts
+            .iter_mut()
+            .flatten()
+            .map(|part| (part.at, &mut part.bytes.0))
+            .collect();
+        self.pieces(path, &mut pieces);
+        if let Some(Hex(bytes)) = bytes {
+            let length = bytes.len() as u64;
+            self.bytes(path, bytes);
+            if *end == Some(length) {
+                *end = Some(bytes.len() as u64);
+            }
+        }
+        for failure in recorded.errors.values_mut() {
+            if let Failure::Invalid(words) = failure {
+                *words = self.text(Place::Plain, words);
+            }
+        }
+    }
+
+    /// The names in a directory: each as it is masked in its whole path, so that both stay the same name.
+    fn names(&mut self, path: &str, names: &mut [String]) {
+        let was_sorted = names.is_sorted();
+        for name in names.iter_mut() {
+            let whole = format!("{}/{name}", path.trim_end_matches('/'));
+            let masked = self.text(Place::Plain, &whole);
+            if let Some((_, last)) = masked.rsplit_once('/') {
+                *name = last.to_owned();
+            }
+        }
+        if was_sorted {
+            names.sort_unstable();
+        }
+    }
+
+    /// The text of a file.
+    fn file(&mut self, path: &str, text: &str) -> String {
+        const HOST_NAMES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+        const VERSIONS: [&str; 10] = [
+            "version",
+            "fw_ver",
+            "fw_version",
+            "osrelease",
+            "os-release",
+            "firmware_rev",
+            "vbios_version",
+            "bios_version",
+            "product_version",
+            "hw_rev",
+        ];
+        const SERIALS: [&str; 7] = [
+            "product_serial",
+            "board_serial",
+            "chassis_serial",
+            "board_asset_tag",
+            "chassis_asset_tag",
+            "serial",
+            "serial_number",
+        ];
+        const NUMBERS: [&str; 4] = ["wwid", "nguid", "eui", "wwn"];
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let trimmed = text.trim();
+        let around = |new: String| match trimmed.is_empty() {
+            true => text.to_owned(),
+            false => text.replacen(trimmed, &new, 1),
+        };
+        match name {
+            _ if HOST_NAMES.contains(&path) => around(self.ledger.host(trimmed)),
+            "domainname" if trimmed != "(none)" => around(self.ledger.domain(trimmed)),
+            "node_desc" => {
+                // What the kernel puts there: the host's name and the device's.
+                let host = trimmed
+                    .split_once(' ')
+                    .filter(|(_, rest)| rest.starts_with("HCA-") || rest.starts_with("mlx"));
+                if let Some((host, _)) = host {
+                    self.ledger.host(host);
+                }
+                self.text(Place::Plain, text)
+            }
+            _ if SERIALS.contains(&name) => around(self.ledger.serial(trimmed)),
+            _ if NUMBERS.contains(&name) || name.ends_with("guid") => around(self.number(trimmed)),
+            _ if VERSIONS.contains(&name) => self.text(Place::Version, text),
+            _ if path == "/proc/cmdline" => self.text(Place::CommandLine, text),
+            _ => self.text(Place::Plain, text),
+        }
+    }
+
+    /// The text of a file that holds one number of a device.
+    fn number(&mut self, text: &str) -> String {
+        let (mark, digits) = match text.strip_prefix("0x") {
+            Some(digits) => ("0x", digits),
+            None => ("", text),
+        };
+        if digits.len() == 16
+            && let Ok(value) = u64::from_str_radix(digits, 16)
+        {
+            return format!("{mark}{:016x}", self.ledger.eui(value));
+        }
+        let by_shape = scan::spans(self.patterns, &mut self.ledger, Place::Plain, text);
+        match by_shape.is_empty() {
+            true => self.ledger.serial(text),
+            false => self.text(Place::Plain, text),
+        }
+    }
+
+    fn pieces(&mut self, path: &str, pieces: &mut bytes::Parts<'_>) {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if is_config(path) {
+            bytes::config(pieces, |serial| self.ledger.eui(serial));
+            return;
+        }
+        for (at, data) in pieces {
+            let followed = *at == 0 && name == "vpd" && self.vital_product_data(data);
+            if !followed {
+                bytes::runs(data, |run| self.text(Place::Plain, run));
+            }
+        }
+    }
+
+    fn vital_product_data(&mut self, data: &mut [u8]) -> bool {
+        bytes::vital_product_data(data, |field, text| match field {
+            Field::Serial => self.ledger.serial_in_place(text),
+            Field::Text => self.text(Place::Plain, text),
+        })
+    }
+
+    fn bytes(&mut self, path: &str, data: &mut Vec<u8>) {
+        let special = is_config(path) || path.ends_with("/vpd");
+        match std::str::from_utf8(data) {
+            Ok(text) if !special => *data = self.file(path, text).into_bytes(),
+            _ => self.pieces(path, &mut vec![(0, data)]),
+        }
+    }
+
+    /// A library's answer: every text in it.
+    fn library<T: Serialize + DeserializeOwned>(&mut self, answer: LibraryAnswer<T>) -> LibraryAnswer<T> {
+        let lost = |why| LibraryAnswer::Failed {
+            why,
+            message: "the answer could not be masked".to_owned(),
+        };
+        match answer {
+            LibraryAnswer::Failed { why, message } => LibraryAnswer::Failed {
+                why,
+                message: self.text(Place::Plain, &message),
+            },
+            LibraryAnswer::Answered(outcome) => {
+                let masked = serde_json::to_value(outcome).and_then(|mut value| {
+                    self.value(Place::Plain, &mut value);
+                    serde_json::from_value(value)
+                });
+                masked.map_or_else(|_| lost(Why::Broken), LibraryAnswer::Answered)
+            }
+        }
+    }
+
+    fn value(&mut self, place: Place, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.text(place, text),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.value(place, value)),
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let place = if name.ends_with("version") {
+                        Place::Version
+                    } else {
+                        place
+                    };
+                    self.value(place, value);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// Whether a file is the configuration space of a PCI function.
+fn is_config(path: &str) -> bool {
+    path.starts_with("/sys/") && path.ends_with("/config")
+}
+
+/// Texts in which the kernel and vendors use words of their own, and hosts and users have no place.
+fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
+    const FILES: [&str; 9] = [
+        "/proc/cpuinfo",
+        "/proc/meminfo",
+        "/proc/modules",
+        "/proc/devices",
+        "/proc/self/limits",
+        "/proc/self/status",
+        "/proc/driver/nvidia/params",
+        "/sys/class/dmi/id/sys_vendor",
+        "/sys/class/dmi/id/product_name",
+    ];
+    let of_kernel = |path: &str| {
+        let root = ["/sys", "/proc", "/dev"].iter().any(|root| path.starts_with(root));
+        root && !path.starts_with("/dev/mapper") && !path.starts_with("/dev/disk")
+    };
+    for (path, recorded) in snapshot.files.iter().filter(|(path, _)| of_kernel(path)) {
+        each(path);
+        recorded.names.iter().flatten().for_each(|name| each(name));
+        recorded.link.iter().for_each(|link| each(link));
+        if FILES.contains(&path.as_str()) || path.ends_with("/information") {
+            recorded.text.iter().for_each(|text| each(text));
+        }
+    }
+    let Host { os, cpu, .. } = &snapshot.host;
+    [os, cpu].into_iter().flatten().for_each(|text| each(text));
+    if let Some(LibraryAnswer::Answered(crate::model::NvmlOutcome::Read(nvml))) = &snapshot.libraries.nvml {
+        nvml.gpus
+            .iter()
+            .filter_map(|gpu| gpu.name.known())
+            .for_each(|name| each(name));
+    }
+}
+
+#[cfg(test)]
+mod tests;

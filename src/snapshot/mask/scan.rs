@@ -1,0 +1,517 @@
+//! Finds in a text what names a machine, by its shape and by the words before it, and says what stands for it.
+//!
+//! One pass over the text finds candidates; what each is, is decided by code that looks at it and around it. A candidate
+//! that is nothing stays.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+use regex::{Captures, Regex};
+
+use super::ledger::Ledger;
+use super::words::{UNIT_SUFFIXES, Word};
+
+/// A part of a text and what stands for it. The part may stand for itself: then nothing inside it is anything else.
+pub type Span = (Range<usize>, String);
+
+/// The patterns, compiled once.
+pub struct Patterns {
+    candidates: Regex,
+    command_line: Regex,
+}
+
+/// Each alternative is named; a name that begins with `v_` is the part that is replaced.
+const CANDIDATES: &str = r#"(?ix-u)
+  (?P<mail> [a-z0-9_] [a-z0-9._+-]* @ (?P<v_mail> [a-z0-9._-]*) )
+| (?P<serial> (?: serial (?:[\ _-]?(?:number|no|num))? | asset[\ _-]?tag | \bs/n ) ["']? [\ \t]* [:=] [\ \t]* ["']? )
+  (?P<v_serial> [a-z0-9] [a-z0-9_.-]{3,} )
+| /(?:home|users)/ (?P<v_home> (?u-i:[^/\x00-\x20:"',;])+ )
+| /by-id/ (?P<v_disk> [a-z0-9_.+:-]+ )
+| (?: uuid= | by-(?:part)?uuid/ ) (?P<v_volume> [0-9a-f]{4}-[0-9a-f]{4} | [0-9a-f]{8}-[0-9a-f]{2} )
+| [in]qn\. [0-9]{4} [.-] [0-9]{2} \. [a-z0-9.-]+ : (?P<v_qualified> [a-z0-9_.:-]+ )
+| nvme\. [0-9a-f]{4} - (?P<v_nvme> [0-9a-f]+ ) -
+| (?: systemd\.hostname | \bhostname ) = (?P<v_host> [a-z0-9._-]+ )
+| nfsroot= (?P<v_server> [a-z0-9._-]+ ) :
+| \b (?P<v_address_name> ip (?:-[0-9]{1,3}){4} ) \b
+| (?P<uuid> [0-9a-f]{8} (?:-[0-9a-f]{4}){3} - [0-9a-f]{12} | [0-9a-f]{8} (?:_[0-9a-f]{4}){3} _ [0-9a-f]{12} )
+| (?P<colons> [0-9a-f]* : [0-9a-f]* : [0-9a-f:]* )
+| (?P<dashes> [0-9a-f]{2} (?:-[0-9a-f]{2}){5,} )
+| (?P<dotted> [0-9]+ (?:\.[0-9]+){3,} )
+| (?P<hex> [0-9a-f]{12,} )
+"#;
+
+/// What holds hosts on a kernel's command line and nowhere else.
+const COMMAND_LINE: &str = r"(?ix-u)
+  (?:^|\s) ip= (?P<v_ip> [0-9a-z._:\[\]-]+ )
+| (?:^|\s) root= nfs4? : (?P<v_server> [a-z0-9._-]+ ) :
+| :// (?: [a-z0-9._+-]+ @ )? (?P<v_host> [a-z0-9._-]+ )
+";
+
+impl Patterns {
+    /// Compiles them.
+    pub fn new() -> Result<Self, regex::Error> {
+        Ok(Self {
+            candidates: Regex::new(CANDIDATES)?,
+            command_line: Regex::new(COMMAND_LINE)?,
+        })
+    }
+}
+
+/// What kind of text it is, by the file it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Any.
+    Plain,
+    /// Versions: four numbers with dots are one, not an address.
+    Version,
+    /// The kernel's command line.
+    CommandLine,
+}
+
+/// The parts of a text that are masked by their shape, in order, none touching another's bytes.
+pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
+    let mut found = Vec::new();
+    if place == Place::CommandLine {
+        for captures in patterns.command_line.captures_iter(text) {
+            if let Some(part) = captures.name("v_ip") {
+                found.extend(boot_address(ledger, part.range(), text));
+            } else if let Some(part) = captures.name("v_server").or(captures.name("v_host")) {
+                found.push((part.range(), ledger.host(part.as_str())));
+            }
+        }
+    }
+    let special = found.len();
+    let mut at = 0;
+    while let Some(captures) = patterns.candidates.captures_at(text, at) {
+        let Some(whole) = captures.get(0) else { break };
+        let mut scan = Scan {
+            ledger,
+            place,
+            text,
+            found: &mut found,
+        };
+        let resume = scan.candidate(&captures, whole.range());
+        // A candidate has at least two bytes of ASCII.
+        at = resume.max(whole.start() + 1).min(text.len());
+    }
+    if special > 0 {
+        let (special, others) = found.split_at(special);
+        let apart = |a: &Range<usize>, b: &Range<usize>| a.end <= b.start || b.end <= a.start;
+        let others = others
+            .iter()
+            .filter(|(range, _)| special.iter().all(|(other, _)| apart(range, other)));
+        let mut merged: Vec<Span> = special.iter().chain(others).cloned().collect();
+        merged.sort_by_key(|(range, _)| range.start);
+        return merged;
+    }
+    found
+}
+
+/// `ip=client:server:gateway:netmask:hostname:device:autoconf:dns:dns:ntp`.
+fn boot_address(ledger: &mut Ledger, range: Range<usize>, text: &str) -> Vec<Span> {
+    let mut found = Vec::new();
+    let (mut at, mut in_brackets, mut field) = (range.start, false, 0);
+    let value = &text[range];
+    for part in value.split_inclusive([':', '[', ']']) {
+        let word = part.trim_end_matches([':', '[', ']']);
+        let here = at..at + word.len();
+        if in_brackets && part.ends_with(']') {
+            in_brackets = false;
+        } else if field == 4 && !in_brackets && !word.is_empty() {
+            found.push((here, ledger.host(word)));
+        } else if let Ok(address) = word.parse::<Ipv4Addr>() {
+            found.push((here, ledger.ipv4(address).to_string()));
+        }
+        match part.as_bytes().last() {
+            Some(b'[') => in_brackets = true,
+            Some(b':') if !in_brackets => field += 1,
+            _ => {}
+        }
+        at += part.len();
+    }
+    found
+}
+
+struct Scan<'a> {
+    ledger: &'a mut Ledger,
+    place: Place,
+    text: &'a str,
+    found: &'a mut Vec<Span>,
+}
+
+impl Scan<'_> {
+    /// Decides on one candidate; returns where to go on.
+    fn candidate(&mut self, captures: &Captures<'_>, whole: Range<usize>) -> usize {
+        let part = |name: &str| captures.name(name).map(|part| part.range());
+        let end = whole.end;
+        if let Some(host) = part("v_mail") {
+            return self.mail(whole, host);
+        }
+        if part("uuid").is_some() {
+            return self.uuid(whole);
+        }
+        if part("colons").is_some() {
+            return self.colons(whole);
+        }
+        if part("dashes").is_some() {
+            return self.dashes(whole);
+        }
+        if part("dotted").is_some() {
+            return self.dotted(whole);
+        }
+        if part("hex").is_some() {
+            return self.hex(whole);
+        }
+        if let Some(range) = part("v_serial") {
+            return self.serial(range);
+        }
+        if let Some(range) = part("v_home") {
+            self.ledger.meet(Word::User, &self.text[range.clone()]);
+            let name = self.ledger.user(&self.text[range.clone()]);
+            self.found.push((range, name));
+            return end;
+        }
+        for name in ["v_host", "v_server", "v_address_name"] {
+            if let Some(range) = part(name) {
+                let host = self.ledger.host(&self.text[range.clone()]);
+                self.found.push((range, host));
+                return end;
+            }
+        }
+        if let Some(range) = part("v_disk") {
+            return self.disk(range);
+        }
+        if let Some(range) = part("v_qualified") {
+            // What an id of another shape follows is masked by that shape.
+            if self.text[range.clone()].starts_with("uuid:") {
+                return range.start;
+            }
+            return self.as_serial(range);
+        }
+        if let Some(range) = part("v_nvme").or(part("v_volume")) {
+            return self.digits(range);
+        }
+        end
+    }
+
+    fn before(&self, at: usize) -> u8 {
+        self.text.as_bytes()[..at].last().copied().unwrap_or(b' ')
+    }
+
+    fn after(&self, at: usize) -> u8 {
+        self.text.as_bytes().get(at).copied().unwrap_or(b' ')
+    }
+
+    /// Whether what ends at `at` ends with one of these, in any case.
+    fn follows(&self, at: usize, words: &[&str]) -> bool {
+        let text = &self.text.as_bytes()[..at];
+        words.iter().any(|word| {
+            let tail = text.len().checked_sub(word.len()).and_then(|start| text.get(start..));
+            tail.is_some_and(|tail| tail.eq_ignore_ascii_case(word.as_bytes()))
+        })
+    }
+
+    fn mail(&mut self, whole: Range<usize>, host: Range<usize>) -> usize {
+        let user = whole.start..host.start - 1;
+        let name = &self.text[host.clone()];
+        let suffix = name.rsplit('.').next().unwrap_or_default();
+        let is_unit = UNIT_SUFFIXES.contains(&suffix);
+        if is_unit || (name.is_empty() && self.before(whole.start) != b'(') {
+            // An instance of a unit: what is in its name may still be something.
+            return if is_unit { host.start } else { whole.end };
+        }
+        let end = host.end - (name.len() - name.trim_end_matches('.').len());
+        let masked = format!(
+            "{}@{}",
+            self.ledger.user(&self.text[user]),
+            self.ledger.host(&self.text[host.start..end])
+        );
+        self.found.push((whole.start..end, masked));
+        end
+    }
+
+    fn uuid(&mut self, range: Range<usize>) -> usize {
+        if self.after(range.end).is_ascii_hexdigit() {
+            return range.start + 8;
+        }
+        let text = &self.text[range.clone()];
+        let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+        let masked = u128::from_str_radix(&digits, 16).map(|value| self.ledger.wide(value));
+        let masked = format!("{:032x}", masked.unwrap_or_default());
+        self.keep_shape(range, &masked)
+    }
+
+    /// Puts `digits` where the range has hexadecimal digits; separators stay.
+    fn keep_shape(&mut self, range: Range<usize>, digits: &str) -> usize {
+        let end = range.end;
+        let original = &self.text[range.clone()];
+        let mut digits = digits.chars();
+        let masked: String = original
+            .chars()
+            .map(|c| match c.is_ascii_hexdigit() {
+                true => digits.next().unwrap_or('0'),
+                false => c,
+            })
+            .collect();
+        // What stayed what it was stays in its case too.
+        let masked = match masked.eq_ignore_ascii_case(original) {
+            true => original.to_owned(),
+            false => masked,
+        };
+        self.found.push((range, masked));
+        end
+    }
+
+    /// Groups of hexadecimal digits between colons: hardware addresses, GUIDs, IPv6 addresses.
+    fn colons(&mut self, mut range: Range<usize>) -> usize {
+        let tail = self.dotted_tail(&range);
+        let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let joined = (
+            word(self.before(range.start)),
+            tail.is_none() && word(self.after(range.end)),
+        );
+        let run = &self.text[range.clone()];
+        if run.starts_with(':') && !run.starts_with("::") {
+            range.start += 1;
+        }
+        if run.ends_with(':') && !run.ends_with("::") {
+            range.end -= 1;
+        }
+        let end = range.end;
+        if self.pairs(range.clone(), ':', joined) {
+            return end;
+        }
+        let run = &self.text[range.clone()];
+        let groups: Vec<&str> = run.split(':').collect();
+        let apart = joined == (false, false);
+        if apart && groups.len() == 4 && groups.iter().all(|group| group.len() == 4) {
+            return self.eui(range);
+        }
+        let whole = range.start..tail.clone().map_or(range.end, |tail| tail.end);
+        if apart && let Ok(address) = self.text[whole.clone()].parse::<Ipv6Addr>() {
+            let masked = self.ledger.ipv6(address);
+            let long = groups.len() == 8 && groups.iter().all(|group| group.len() == 4);
+            let masked = match (masked == address, long) {
+                (true, _) => self.text[whole.clone()].to_owned(),
+                (false, true) => masked.segments().map(|group| format!("{group:04x}")).join(":"),
+                (false, false) => masked.to_string(),
+            };
+            let end = whole.end;
+            self.found.push((whole, masked));
+            return end;
+        }
+        // With dots behind it, the last group may begin an IPv4 address.
+        tail.map_or(range.end, |tail| tail.start)
+    }
+
+    /// An IPv4 address that the last group of a run of groups begins.
+    fn dotted_tail(&self, range: &Range<usize>) -> Option<Range<usize>> {
+        if self.after(range.end) != b'.' {
+            return None;
+        }
+        let run = &self.text[range.clone()];
+        let start = range.start + run.rfind(':')? + 1;
+        let rest = &self.text[start..];
+        let length = rest
+            .bytes()
+            .take(15)
+            .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
+            .count();
+        rest[..length].parse::<Ipv4Addr>().ok()?;
+        Some(start..start + length)
+    }
+
+    fn dashes(&mut self, range: Range<usize>) -> usize {
+        let end = range.end;
+        let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let joined = (word(self.before(range.start)), word(self.after(range.end)));
+        self.pairs(range, '-', joined);
+        end
+    }
+
+    /// Hardware addresses: six pairs, eight of an EUI-64, twenty of IP over InfiniBand. Seven are a type and six.
+    /// A group that is joined to a word is none of them.
+    fn pairs(&mut self, range: Range<usize>, separator: char, joined: (bool, bool)) -> bool {
+        let run = &self.text[range.clone()];
+        if run.len() < 17 {
+            return false;
+        }
+        let mut stretches: Vec<Range<usize>> = Vec::new();
+        let mut at = range.start;
+        let count = run.matches(separator).count() + 1;
+        for (index, group) in run.split(separator).enumerate() {
+            let here = at..at + group.len();
+            at = here.end + 1;
+            let cut = (index == 0 && joined.0) || (index + 1 == count && joined.1);
+            match stretches.last_mut() {
+                _ if cut || group.len() != 2 => {}
+                Some(last) if last.end + 1 == here.start => last.end = here.end,
+                _ => stretches.push(here),
+            }
+        }
+        let mut any = false;
+        for stretch in stretches {
+            let pairs = (stretch.len() + 1) / 3;
+            let last = |count: usize| stretch.end + 1 - 3 * count..stretch.end;
+            match pairs {
+                6 | 7 => self.mac(last(6)),
+                8 | 20 => self.eui(last(8)),
+                _ => continue,
+            };
+            any = true;
+        }
+        any
+    }
+
+    fn value(&self, range: &Range<usize>) -> u64 {
+        let digits = self.text[range.clone()].bytes().filter(u8::is_ascii_hexdigit);
+        digits.fold(0, |value, digit| {
+            value << 4 | char::from(digit).to_digit(16).map_or(0, u64::from)
+        })
+    }
+
+    fn eui(&mut self, range: Range<usize>) -> usize {
+        let masked = self.ledger.eui(self.value(&range));
+        self.keep_shape(range, &format!("{masked:016x}"))
+    }
+
+    fn mac(&mut self, range: Range<usize>) -> usize {
+        let masked = self.ledger.mac(self.value(&range));
+        self.keep_shape(range, &format!("{masked:012x}"))
+    }
+
+    /// Four numbers with dots, unless they are a version.
+    fn dotted(&mut self, range: Range<usize>) -> usize {
+        let end = range.end;
+        let text = &self.text[range.clone()];
+        let joined = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
+        let more = self.after(end) == b'.' && self.after(end + 1).is_ascii_alphanumeric();
+        let after = self.after(end) != b'.' && joined(self.after(end));
+        let version = ["version ", "version: ", "version=", "version: \""];
+        if joined(self.before(range.start))
+            || after
+            || more
+            || self.place == Place::Version
+            || self.follows(range.start, &version)
+        {
+            return end;
+        }
+        // A number with a leading zero, or one that is too large, is none of an address.
+        if let Ok(address) = text.parse::<Ipv4Addr>() {
+            let zero = |part: &str| part.len() > 1 && part.starts_with('0');
+            if !text.split('.').any(zero) {
+                let masked = self.ledger.ipv4(address).to_string();
+                self.found.push((range, masked));
+            }
+        }
+        end
+    }
+
+    /// Digits without separators: what they are is said by their number, and where that is not enough, by what is before.
+    fn hex(&mut self, mut range: Range<usize>) -> usize {
+        const GUID: [&str; 6] = ["guid", "wwn", "wwid", "wwpn", "wwnn", "eui"];
+        const CONTAINER: [&str; 5] = ["docker/", "docker-", "containers/", "libpod-", "containerd-"];
+        let end = range.end;
+        // `pod` is written close to an id, and ends with a digit.
+        if self.follows(range.start + 1, &["pod"]) && [33, 65].contains(&range.len()) {
+            range.start += 1;
+        }
+        let number = self.follows(range.start, &["0x"]);
+        let start = if number { range.start - 2 } else { range.start };
+        let interface = range.len() == 12 && self.follows(start, &["enx", "wlx"]);
+        let pod = range.start > 0 && self.follows(range.start, &["pod"]);
+        let word = |byte: u8| byte.is_ascii_alphanumeric();
+        if (word(self.before(start)) && !interface && !pod) || word(self.after(end)) {
+            return end;
+        }
+        let key = self.text[..start].trim_end_matches([' ', '\t', ':', '=', '"', '\'', '.', '-', '_']);
+        let keyed = |words: &[&str]| self.follows(key.len(), words) && start - key.len() <= 8;
+        let digits = &self.text[range.clone()];
+        match range.len() {
+            64 | 12 if range.len() == 64 || self.follows(start, &CONTAINER) || self.ledger.knows_container(digits) => {
+                let masked = self.ledger.container(digits);
+                self.found.push((range, masked));
+            }
+            32 if digits.bytes().any(|byte| byte != digits.as_bytes()[0]) => return self.uuid(range),
+            16 if keyed(&GUID) || self.follows(start, &["naa."]) => return self.eui(range),
+            12 if interface || keyed(&["mac", "macaddr", "mac_address", "hwaddr"]) => return self.mac(range),
+            _ => {}
+        }
+        end
+    }
+
+    fn serial(&mut self, range: Range<usize>) -> usize {
+        let text = &self.text[range.clone()];
+        let trimmed = text.trim_end_matches(['.', '-', '_']).len();
+        let range = range.start..range.start + trimmed;
+        // A serial port is told of in the same words.
+        if self.after(range.end) == b'/' || !text.bytes().any(|byte| byte.is_ascii_digit()) {
+            return range.end;
+        }
+        self.as_serial(range)
+    }
+
+    fn as_serial(&mut self, range: Range<usize>) -> usize {
+        let end = range.end;
+        let masked = self.ledger.serial(&self.text[range.clone()]);
+        self.found.push((range, masked));
+        end
+    }
+
+    /// Hexadecimal digits of any number, with separators.
+    fn digits(&mut self, range: Range<usize>) -> usize {
+        // The beginning of a longer id, which has a shape of its own.
+        if self.after(range.end).is_ascii_hexdigit() {
+            return range.start;
+        }
+        let digits: String = self.text[range.clone()]
+            .chars()
+            .filter(char::is_ascii_hexdigit)
+            .collect();
+        let masked = self.ledger.hex_serial(&digits);
+        self.keep_shape(range, &masked)
+    }
+
+    /// A name in `/dev/disk/by-id`: `BUS-MODEL_SERIAL`, with a namespace or a partition behind it.
+    fn disk(&mut self, range: Range<usize>) -> usize {
+        let name = &self.text[range.clone()];
+        // These have shapes of their own.
+        if ["eui.", "wwn-", "uuid", "nvme.", "dm-name"]
+            .iter()
+            .any(|shape| name.contains(shape))
+        {
+            return self.disk_number(range);
+        }
+        let stem = name.rsplit_once("-part").map_or(name, |(stem, _)| stem);
+        let pieces = stem.char_indices().filter(|(_, c)| *c == '_').map(|(at, _)| at + 1);
+        let mut ends = (stem.len(), stem.len());
+        for start in pieces.rev() {
+            ends = (start, ends.0.max(start));
+            let piece = stem.get(start..ends.1).unwrap_or_default().trim_end_matches('_');
+            // Namespaces are small numbers.
+            if piece.len() > 2 && piece.bytes().any(|byte| byte.is_ascii_digit()) {
+                self.as_serial(range.start + start..range.start + start + piece.len());
+                break;
+            }
+        }
+        range.end
+    }
+
+    /// `wwn-0x…`, `nvme-eui.…`: digits after the last mark.
+    fn disk_number(&mut self, range: Range<usize>) -> usize {
+        let name = &self.text[range.clone()];
+        let mark = ["eui.", "wwn-0x"]
+            .iter()
+            .find_map(|mark| Some(name.find(mark)? + mark.len()));
+        let Some(start) = mark.map(|at| range.start + at) else {
+            return range.start;
+        };
+        let digits = self.text[start..].bytes().take_while(u8::is_ascii_hexdigit).count();
+        match digits {
+            16 => self.eui(start..start + 16),
+            32 => self.uuid(start..start + 32),
+            _ => self.digits(start..start + digits),
+        };
+        range.end
+    }
+}
