@@ -36,10 +36,10 @@ fn run(args: &[&str]) -> Run {
 }
 
 fn with(file: &Path, args: &[&str]) -> Run {
-    run(&[&["--from", text(file)], args].concat())
+    run(&[&["--from", text_of(file)], args].concat())
 }
 
-fn text(path: &Path) -> &str {
+fn text_of(path: &Path) -> &str {
     path.to_str().expect("a path that is text")
 }
 
@@ -50,7 +50,7 @@ fn recorded(name: &str, more: &[&str]) -> (TempDir, PathBuf) {
     fs::create_dir(&root).expect("a directory");
     Machine::load(name).lay_out(&root);
     let file = dir.path().join("machine.json.zst");
-    let taken = run(&[&["--sysroot", text(&root), "snapshot", "-o", text(&file)], more].concat());
+    let taken = run(&[&["--sysroot", text_of(&root), "snapshot", "-o", text_of(&file)], more].concat());
     assert_eq!((taken.code, taken.stdout.as_str()), (0, ""), "{name}: {}", taken.stderr);
     (dir, file)
 }
@@ -61,7 +61,7 @@ fn a_snapshot_says_what_its_machine_says() {
         let (dir, file) = recorded(&name, &[]);
         let root = dir.path().join("root");
         for question in QUESTIONS {
-            let machine = run(&[&["--sysroot", text(&root)], *question].concat());
+            let machine = run(&[&["--sysroot", text_of(&root)], *question].concat());
             let snapshot = with(&file, question);
             assert_eq!(snapshot.code, machine.code, "{name} {question:?}: {}", snapshot.stderr);
             assert_eq!(snapshot.stdout, machine.stdout, "{name} {question:?}");
@@ -73,7 +73,7 @@ fn a_snapshot_says_what_its_machine_says() {
 fn this_machine_says_what_its_snapshot_says() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("here.json");
-    assert_eq!(run(&["snapshot", "-o", text(&file)]).code, 0);
+    assert_eq!(run(&["snapshot", "-o", text_of(&file)]).code, 0);
     for question in QUESTIONS {
         let (live, snapshot) = (run(question), with(&file, question));
         assert_eq!(snapshot.code, live.code, "{question:?}: {}", snapshot.stderr);
@@ -87,7 +87,7 @@ fn this_machine_says_what_its_snapshot_says() {
 fn a_snapshot_of_a_snapshot_is_the_same() {
     let (dir, file) = recorded("h200-x2", &[]);
     let again = dir.path().join("again.json.zst");
-    assert_eq!(with(&file, &["snapshot", "-o", text(&again)]).code, 0);
+    assert_eq!(with(&file, &["snapshot", "-o", text_of(&again)]).code, 0);
     for question in QUESTIONS {
         assert_eq!(
             with(&again, question).stdout,
@@ -148,7 +148,7 @@ fn large_and_private_sources_are_reduced() {
     fs::write(root.join("proc/cpuinfo"), cpuinfo).expect("a file");
     let modules = "nvidia 14299136 2 nvidia_uvm,nvidia_modeset, Live 0xffffffffc0a01000 (O)\n";
     fs::write(root.join("proc/modules"), modules).expect("a file");
-    let taken = run(&["--sysroot", text(&root), "snapshot", "-o", "-"]);
+    let taken = run(&["--sysroot", text_of(&root), "snapshot", "-o", "-"]);
     let document: Value = serde_json::from_str(&taken.stdout).expect("JSON");
     let held = |path: &str| {
         document["files"][path]["text"]
@@ -160,7 +160,7 @@ fn large_and_private_sources_are_reduced() {
     assert!(names.contains("Listed NIC") && !names.contains("not here"), "{names}");
     assert!(!held("/proc/cpuinfo").contains("secret"));
     assert!(!held("/proc/modules").contains("ffffffff"));
-    let svg = run(&["--sysroot", text(&root), "topo", "--format", "svg"]).stdout;
+    let svg = run(&["--sysroot", text_of(&root), "topo", "--format", "svg"]).stdout;
     assert!(svg.contains("Listed NIC"), "the list is used at all");
     let file = dir.path().join("reduced.json");
     fs::write(&file, taken.stdout).expect("a file");
@@ -172,7 +172,7 @@ fn what_a_snapshot_does_not_hold_is_unknown_and_said() {
     let (dir, _) = recorded("h200-x1", &[]);
     let root = dir.path().join("root");
     let mut document: Value =
-        serde_json::from_str(&run(&["--sysroot", text(&root), "snapshot", "-o", "-"]).stdout).expect("JSON");
+        serde_json::from_str(&run(&["--sysroot", text_of(&root), "snapshot", "-o", "-"]).stdout).expect("JSON");
     let files = document["files"].as_object_mut().expect("files");
     assert!(files.remove("/proc/driver/nvidia/params").is_some());
     let file = dir.path().join("older.json");
@@ -213,7 +213,7 @@ fn refused(file: &Path, words: &[&str]) {
 fn limited(file: &Path) -> Run {
     let command = "ulimit -v 262144; exec \"$0\" doctor --from \"$1\"";
     let output = std::process::Command::new("/bin/sh")
-        .args(["-c", command, env!("CARGO_BIN_EXE_gdr"), text(file)])
+        .args(["-c", command, env!("CARGO_BIN_EXE_gdr"), text_of(file)])
         .output()
         .expect("a shell");
     let run = Run {
@@ -303,7 +303,9 @@ fn bomb(lie: Option<u64>) -> Vec<u8> {
 fn a_record_cut_anywhere_is_refused() {
     let (dir, file) = recorded("h200-x1", &[]);
     let compressed = fs::read(&file).expect("the snapshot");
-    let plain = run(&["--from", text(&file), "snapshot", "-o", "-"]).stdout.into_bytes();
+    let plain = run(&["--from", text_of(&file), "snapshot", "-o", "-"])
+        .stdout
+        .into_bytes();
     for (whole, step) in [(&compressed, compressed.len() / 20), (&plain, plain.len() / 20)] {
         for cut in (1..whole.len() - 1).step_by(step.max(1)) {
             refused(&written(dir.path(), &whole[..cut]), &[]);
@@ -348,7 +350,7 @@ fn a_record_that_lies_about_sizes_does_no_harm() {
     let (dir, _) = recorded("h200-x1", &[]);
     let root = dir.path().join("root");
     let honest: Value =
-        serde_json::from_str(&run(&["--sysroot", text(&root), "snapshot", "-o", "-"]).stdout).expect("JSON");
+        serde_json::from_str(&run(&["--sysroot", text_of(&root), "snapshot", "-o", "-"]).stdout).expect("JSON");
     let config = honest["files"]
         .as_object()
         .expect("files")
@@ -376,7 +378,7 @@ fn a_record_that_lies_about_sizes_does_no_harm() {
 fn a_snapshot_that_cannot_be_written_leaves_what_was_there() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let missing = dir.path().join("no/such/place.json");
-    let failed = run(&["snapshot", "-o", text(&missing)]);
+    let failed = run(&["snapshot", "-o", text_of(&missing)]);
     assert_eq!(failed.code, 2);
     assert!(failed.stderr.contains("place.json"), "{}", failed.stderr);
     let failed = run(&["snapshot", "-o", "/dev/full"]);
@@ -384,10 +386,144 @@ fn a_snapshot_that_cannot_be_written_leaves_what_was_there() {
     assert_eq!(run(&["snapshot"]).code, 2, "it wants to know where");
     let there = dir.path().join("there.json");
     fs::write(&there, "old").expect("a file");
-    assert_eq!(run(&["snapshot", "-o", text(&there)]).code, 0);
+    assert_eq!(run(&["snapshot", "-o", text_of(&there)]).code, 0);
     let left: Vec<_> = fs::read_dir(dir.path()).expect("the directory").collect();
     assert_eq!(left.len(), 1, "{left:?}");
     assert!(fs::read_to_string(&there).expect("the file").contains("gdr.snapshot/1"));
+}
+
+/// Each kind of name and number that tells a machine apart, as it stands in the files of this one.
+const NAMES: &[(&str, &str)] = &[
+    ("host", "hopper-node17"),
+    ("domain", "cluster.example.org"),
+    ("user", "jdoe"),
+    ("UUID of a GPU", "GPU-6f1c2a3b-4d5e-6f70-8192-a3b4c5d6e7f8"),
+    ("UUID of a disk", "9c1e4f6a-0b2d-4c3e-8f5a-7b6c8d9e0f1a"),
+    ("GUID of a node", "9803:9b03:0067:ab12"),
+    ("MAC", "b8:3f:d2:9a:4c:01"),
+    ("IPv4", "10.31.7.212"),
+    ("IPv6", "2a01:4f8:c0c:1234::77"),
+    // Bytes of the capability, and how lspci writes them.
+    ("serial number", "5634120000a1b2c3"),
+];
+
+#[test]
+fn a_masked_snapshot_names_nothing_and_concludes_the_same() {
+    let (dir, _) = recorded("h200-x2", &[]);
+    let root = dir.path().join("root");
+    let [host, domain, user, gpu, disk, guid, mac, v4, v6, _serial] =
+        std::array::from_fn(|at| NAMES.get(at).map_or("", |(_, name)| name));
+    let put = |path: &str, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    };
+    put("proc/sys/kernel/hostname", &format!("{host}\n"));
+    let boot = format!(
+        "BOOT_IMAGE=/vmlinuz root=UUID={disk} ip={v4}::10.31.7.1:255.255.255.0:{host}.{domain}:eth0 BOOTIF=01-{} \
+         nfsroot=[{v6}]:/home/{user}/root intel_iommu=on iommu=pt node={guid} mac={mac}\n",
+        mac.replace(':', "-")
+    );
+    put("proc/cmdline", &boot);
+    let information = fs::read_dir(root.join("proc/driver/nvidia/gpus"))
+        .expect("GPUs")
+        .map(|entry| entry.expect("an entry").path().join("information"))
+        .next()
+        .expect("a GPU");
+    let text = fs::read_to_string(&information).expect("its information");
+    let text = text
+        .lines()
+        .map(|line| match line.starts_with("GPU UUID") {
+            true => format!("GPU UUID: \t {gpu}\n"),
+            false => format!("{line}\n"),
+        })
+        .collect::<String>();
+    fs::write(&information, text).expect("a file");
+    // Extended capability 0003 in the place of the first one there is.
+    let bdf = information
+        .parent()
+        .and_then(Path::file_name)
+        .expect("an address")
+        .to_owned();
+    let config = root.join("sys/bus/pci/devices").join(&bdf).join("config");
+    let mut bytes = fs::read(&config).expect("configuration space");
+    bytes.resize(4096, 0);
+    let next = u32::from_le_bytes(bytes[0x100..0x104].try_into().expect("four bytes"));
+    bytes.copy_within(0x100..0x110, 0xf00);
+    bytes[0x100..0x104].copy_from_slice(&(3u32 | 1 << 16 | 0xf00 << 20).to_le_bytes());
+    bytes[0x104..0x10c].copy_from_slice(&[0x56, 0x34, 0x12, 0, 0, 0xa1, 0xb2, 0xc3]);
+    assert_ne!(next, 0, "there was a list");
+    fs::write(&config, &bytes).expect("a file");
+
+    let take = |more: &[&str]| {
+        let taken = run(&[&["--sysroot", text_of(&root), "snapshot", "-o", "-"], more].concat());
+        assert_eq!(taken.code, 0, "{}", taken.stderr);
+        taken.stdout
+    };
+    let (plain, masked) = (take(&[]), take(&["--mask"]));
+    let letters = |text: &str| text.to_lowercase().replace([':', '-', '.', '_'], "");
+    for (kind, name) in NAMES {
+        assert!(
+            letters(&plain).contains(&letters(name)),
+            "{kind} is not in the snapshot at all"
+        );
+        assert!(!letters(&masked).contains(&letters(name)), "{kind} {name} is left");
+    }
+    for part in ["node17", "jdoe", "cluster", "31.7", "6f1c2a3b", "4f8:c0c"] {
+        assert!(!masked.contains(part), "{part} is left");
+    }
+    // The same findings of the same functions.
+    let conclusions = |document: &str| {
+        let file = written(dir.path(), document.as_bytes());
+        let report: Value = serde_json::from_str(&with(&file, &["doctor", "--format", "json"]).stdout).expect("JSON");
+        let findings = report["findings"].as_array().expect("findings").clone();
+        findings
+            .into_iter()
+            .map(|finding| {
+                (
+                    finding["id"].clone(),
+                    finding["outcome"].clone(),
+                    finding["subject"].clone(),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(conclusions(&masked), conclusions(&plain));
+    assert_eq!(
+        with(
+            &written(dir.path(), masked.as_bytes()),
+            &["topo", "--format", "nvidia-smi"]
+        )
+        .stdout,
+        with(
+            &written(dir.path(), plain.as_bytes()),
+            &["topo", "--format", "nvidia-smi"]
+        )
+        .stdout
+    );
+}
+
+#[test]
+fn two_machines_are_compared_by_fact() {
+    let (dir, one) = recorded("vm-iommu-on", &[]);
+    let (_other, two) = recorded("vm-iommu-off", &[]);
+    let same = run(&["snapshot", "--diff", text_of(&one), text_of(&one)]);
+    assert_eq!(same.code, 0, "{}", same.stdout);
+    let differ = run(&["snapshot", "--diff", text_of(&one), text_of(&two)]);
+    assert_eq!(differ.code, 1, "{}", differ.stderr);
+    assert!(differ.stdout.contains("PCI 0000:42:00.0"), "{}", differ.stdout);
+    let line = differ
+        .stdout
+        .lines()
+        .find(|line| line.contains("ACS"))
+        .expect("a line about ACS");
+    assert!(line.contains("ReqRedir+") || line.contains("ReqRedir-"), "{line}");
+    let report = run(&["snapshot", "--diff", text_of(&one), text_of(&two), "--format", "json"]);
+    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    assert_eq!(report["schema"], "gdr.diff/1");
+    let missing = run(&["snapshot", "--diff", text_of(&one), text_of(&dir.path().join("none"))]);
+    assert_eq!(missing.code, 2);
+    assert!(missing.stderr.contains("none"), "{}", missing.stderr);
 }
 
 #[test]
@@ -401,5 +537,5 @@ fn what_needs_the_machine_itself_says_so() {
         assert_eq!(run.code, 2);
         assert!(run.stderr.contains(words), "{}", run.stderr);
     }
-    assert_eq!(run(&["--from", text(&file), "--sysroot", "/", "topo"]).code, 2);
+    assert_eq!(run(&["--from", text_of(&file), "--sysroot", "/", "topo"]).code, 2);
 }

@@ -11,7 +11,7 @@ use super::names::Names;
 use crate::cli::Global;
 use crate::collect::{self, Want};
 use crate::import;
-use crate::model::{Fact, Facts, Snapshot};
+use crate::model::{Fact, Facts, Side};
 use crate::world::World;
 
 /// A machine.
@@ -31,7 +31,9 @@ impl Machine {
     /// The machine that the options name.
     pub fn of(global: &Global, err: &mut dyn Write) -> anyhow::Result<Self> {
         if let Some(file) = &global.from {
-            return from(file, err).with_context(|| format!("--from {}", file.display()));
+            let (machine, side) = Self::read(file).with_context(|| format!("--from {}", file.display()))?;
+            super::remark(err, &provenance(&side));
+            return Ok(machine);
         }
         let world = match &global.sysroot {
             Some(root) => {
@@ -73,28 +75,37 @@ impl Machine {
     }
 }
 
-/// A machine from a file: a snapshot, or a dump of another program.
-fn from(file: &Path, err: &mut dyn Write) -> anyhow::Result<Machine> {
-    let bytes = document::read(file)?;
-    if let Some(snapshot) = document::snapshot(&bytes)? {
-        let Snapshot { taken, gdr, .. } = &snapshot;
-        let name = snapshot.host.name.as_deref().unwrap_or("a machine without a name");
-        let masked = if snapshot.masked { ", masked" } else { "" };
-        super::remark(
-            err,
-            &format!("{}: {name}, recorded {taken} by gdr {gdr}{masked}", file.display()),
-        );
-        return Ok(Machine::World(World::snapshot(snapshot)));
+impl Machine {
+    /// A machine from a file, a snapshot or a dump of another program, and what the file says of itself.
+    pub fn read(file: &Path) -> anyhow::Result<(Self, Side)> {
+        let bytes = document::read(file)?;
+        let mut side = Side {
+            source: file.display().to_string(),
+            ..Side::default()
+        };
+        if let Some(snapshot) = document::snapshot(&bytes)? {
+            side.host = snapshot.host.name.clone();
+            side.taken = Some(snapshot.taken.clone());
+            return Ok((Self::World(World::snapshot(snapshot)), side));
+        }
+        let here = World::live(Duration::ZERO)?;
+        let names = Names::new(here.files.as_ref());
+        let names = names
+            .list()
+            .ok_or_else(|| anyhow!("the list of parts cannot be read"))?;
+        let mut facts = import::facts(&bytes, names)?;
+        side.host = facts.host.name.clone();
+        facts.host.source = side.source.clone();
+        let facts = Box::new(facts);
+        Ok((Self::Imported { facts, here }, side))
     }
-    let here = World::live(Duration::ZERO)?;
-    let names = Names::new(here.files.as_ref());
-    let names = names
-        .list()
-        .ok_or_else(|| anyhow!("the list of parts cannot be read"))?;
-    let mut facts = import::facts(&bytes, names)?;
-    facts.host.source = file.display().to_string();
-    Ok(Machine::Imported {
-        facts: Box::new(facts),
-        here,
-    })
+}
+
+/// Where the answers come from: they look like those of the machine itself.
+fn provenance(side: &Side) -> String {
+    let host = side.host.as_deref().unwrap_or("a machine without a name");
+    match &side.taken {
+        Some(taken) => format!("{}: {host}, recorded {taken}", side.source),
+        None => format!("{}: {host}, as another program printed it", side.source),
+    }
 }

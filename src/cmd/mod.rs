@@ -20,6 +20,12 @@ use crate::render::printable;
 
 /// Runs a command and returns its exit code.
 pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+    if let Command::Snapshot(options) = &cli.command
+        && let Some(files) = &options.diff
+    {
+        // It is about two files, not about a machine.
+        return snapshot::diff(files, &cli.global, options, out);
+    }
     let machine = Machine::of(&cli.global, err)?;
     match &cli.command {
         Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),

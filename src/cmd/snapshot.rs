@@ -1,22 +1,24 @@
-//! `gdr snapshot`.
+//! `gdr snapshot`: a machine in a file, and two of them compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 
 use super::machine::Machine;
 use super::{document, names};
-use crate::cli::{Global, SnapshotOptions};
+use crate::cli::{DoctorFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, Want};
-use crate::model::{Facts, Snapshot};
+use crate::model::{Facts, Side, Snapshot};
 use crate::pci;
+use crate::render;
+use crate::snapshot::{self, Known};
 use crate::world::{MOST, NvmlWant, World};
 
-/// Records the machine, or compares two records.
+/// Records the machine.
 pub fn run(
     machine: Machine,
     global: &Global,
@@ -30,13 +32,52 @@ pub fn run(
     let Machine::World(world) = machine else {
         bail!("a dump of another program is no machine that could be recorded: it has told all it can");
     };
-    let (snapshot, facts) = take(world, options.live);
+    let live = world.is_live();
+    let (mut snapshot, facts) = take(world, options.live);
     super::notes(global, &facts, err);
+    if options.mask {
+        snapshot::mask(&mut snapshot, &known(&facts, live));
+    }
     let text = serde_json::to_string(&snapshot)? + "\n";
     let size =
         write(output, text.as_bytes(), out).with_context(|| format!("{} cannot be written", output.display()))?;
     super::remark(err, &what_was_written(output, size, &snapshot, &facts));
     Ok(0)
+}
+
+/// The names by which people know this machine and those who use it.
+fn known(facts: &Facts, live: bool) -> Known {
+    let named = |name: &&str| live && !name.is_empty();
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let users = ["USER", "LOGNAME", "SUDO_USER"].map(variable);
+    let home = variable("HOME");
+    let home = home.rsplit('/').next().unwrap_or_default();
+    let users = users.iter().map(String::as_str).chain([home]).filter(named);
+    Known {
+        hosts: facts.host.name.iter().cloned().collect(),
+        // Root is no name of anybody.
+        users: users.filter(|user| *user != "root").map(str::to_owned).collect(),
+    }
+}
+
+/// Compares two records, fact by fact.
+pub fn diff(files: &[PathBuf], global: &Global, options: &SnapshotOptions, out: &mut dyn Write) -> anyhow::Result<u8> {
+    let [a, b] = files else {
+        bail!("--diff wants two files");
+    };
+    let side = |file: &PathBuf| -> anyhow::Result<(Facts, Side)> {
+        let (machine, side) = Machine::read(file).with_context(|| file.display().to_string())?;
+        let live = machine.can_be_tried();
+        Ok((machine.facts(want(live)), side))
+    };
+    let ((a, side_a), (b, side_b)) = (side(a)?, side(b)?);
+    let report = snapshot::diff(&a, &b).report(side_a, side_b, options.all);
+    let text = match options.format {
+        DoctorFormat::Table => render::diff::table(&report, style(global.color)),
+        DoctorFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+    };
+    super::print(out, &text)?;
+    Ok(u8::from(!report.is_empty()))
 }
 
 /// What is in the file, and what its reader might miss.
@@ -88,11 +129,12 @@ fn name_devices(world: &World, facts: &Facts) {
         parts.entry(ids.vendor).or_default().extend(ids.device);
     }
     let keep = |list: Vec<u8>| pci::only_these(&list, &parts);
-    let found = names::FILES
-        .iter()
-        .find_map(|file| world.files.reduced(Path::new(file), MOST, &keep).ok());
-    // The names are in the record now, or that there are none.
-    drop(found);
+    for file in names::FILES {
+        // What it answers is in the record now. The first that is there is the one that names.
+        if world.files.reduced(Path::new(file), MOST, &keep).is_ok() {
+            break;
+        }
+    }
 }
 
 /// The time in UTC, as RFC 3339 writes it.

@@ -20,7 +20,7 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
         },
         Fact::Unknown(why) => (Fact::Unknown(why), Fact::Unknown(why)),
     };
-    let status = read::text(files, "/proc/self/status", notes);
+    let status = read::kept(files, "/proc/self/status", who_it_is, notes);
     let field = |key: &str| {
         status.as_ref().and_then(|text| {
             let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
@@ -39,6 +39,16 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
         cpus_allowed: field("Cpus_allowed_list")
             .and_then(|text| text.parse().map_or(Fact::Unknown(Why::Broken), Fact::Known)),
     }
+}
+
+/// Who the process is and where it may run; the rest is its own numbers, no two alike.
+fn who_it_is(status: &str) -> String {
+    let wanted = |line: &&str| {
+        ["Uid:", "CapEff:", "Cpus_allowed_list:"]
+            .iter()
+            .any(|key| line.starts_with(key))
+    };
+    status.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
 }
 
 /// Soft and hard limit of `Max locked memory`; none means unlimited.
