@@ -7,6 +7,7 @@
 mod hwloc;
 mod lspci;
 mod rdma_topo;
+mod tree;
 
 use crate::model::Facts;
 use crate::pci::PciNames;

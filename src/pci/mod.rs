@@ -9,9 +9,11 @@ mod header;
 mod ids;
 mod list;
 mod names;
+mod numbers;
 mod space;
 
 pub use names::{NamesError, Part, PartKind, PciNames};
+pub use numbers::PciNumbers;
 pub use space::{ConfigSpace, ReadError};
 
 use crate::model::config::{Class, Express, HeaderKind};
