@@ -113,8 +113,8 @@ mod tests {
     use super::*;
 
     const PARTS: &str = include_str!("../../profiles/devices.toml");
-    const SYSTEM: &[u8] = b"1000  Broadcom\n\t0001  Thing\n\
-        1001  Broadcom / LSI\n\tc030  PEX890xx PCIe Gen 5 Switch\n\
+    const SYSTEM: &[u8] = b"1000  Acme\n\t0001  Thing\n\
+        1001  Acme / LSI\n\tc030  PEX890xx PCIe Gen 5 Switch\n\
         1af4  Red Hat, Inc.\n\t1041  Virtio 1.0 network device\n\
         1b36  Red Hat, Inc.\n\t000c  QEMU PCIe Root port\n\
         8086  Intel Corporation\n\t1111  Twice\n\t2222  Twice\n\
@@ -134,8 +134,8 @@ mod tests {
                     "Broadcom / LSI PEX890xx PCIe Gen 5 Switch",
                     Some((0x1001, Some(0xc030))),
                 ),
-                ("Broadcom Thing", Some((0x1000, Some(1)))),
-                ("Broadcom Unheard of", Some((0x1000, None))),
+                ("Acme Thing", Some((0x1000, Some(1)))),
+                ("Acme Unheard of", Some((0x1000, None))),
                 // In the crate's list alone, in our own, in none.
                 (
                     "Mellanox Technologies MT2892 Family [ConnectX-6 Dx]",
