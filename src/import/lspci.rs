@@ -166,7 +166,14 @@ fn devices(functions: Functions, trouble: &mut Trouble) -> Vec<(PciDevice, bool)
 /// Whether a function can only sit on a root bus: a part of the root complex. QEMU's root ports also sit below switches.
 fn on_root(seen: &Seen) -> bool {
     const RED_HAT: u16 = 0x1b36;
+    // System peripherals of Xeon's root complexes (Skylake, from Ice Lake on), one set on each root bus. Their kind of port
+    // is for root to read, their number for everybody.
+    const INTEL: u16 = 0x8086;
+    const PERIPHERALS: [u16; 7] = [0x2034, 0x2035, 0x2036, 0x0998, 0x09a2, 0x09a3, 0x09a4];
     match seen.port {
+        _ if seen.numbers.vendor == Some(INTEL) && seen.numbers.device.is_some_and(|of| PERIPHERALS.contains(&of)) => {
+            true
+        }
         Some(port) if port.is_integrated() => true,
         Some(PortType::RootPort) => seen.numbers.vendor.is_some_and(|vendor| vendor != RED_HAT),
         _ => seen.numbers.class.is_some_and(|class| class >> 8 == 0x0600),

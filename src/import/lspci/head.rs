@@ -173,8 +173,8 @@ mod tests {
                 Some((None, Some(0x10de), None)),
             ),
             (
-                "00:01.0 Unassigned class [ffff]: Red Hat, Inc. Virtio 1.0 memory balloon (rev 01)",
-                Some((Some(0xffff00), Some(0x1af4), Some(0x1045))),
+                "00:01.0 Unassigned class [ffff]: Red Hat, Inc. QEMU PCIe Root port (rev 01)",
+                Some((Some(0xffff00), Some(0x1b36), Some(0x000c))),
             ),
         ] {
             assert_eq!(numbers(line), want, "{line}");
