@@ -81,10 +81,10 @@ impl<'a> PciNumbers<'a> {
     /// A vendor's device by its name in lower case, or by its number where the text has that for want of a name.
     fn device(&self, vendor: u16, name: &str) -> Option<u16> {
         let number = name.strip_prefix("unknown ").unwrap_or(name).strip_prefix("device ");
-        if let Some(number) = number.filter(|number| number.len() == 4) {
-            if let Ok(device) = u16::from_str_radix(number, 16) {
-                return Some(device);
-            }
+        if let Some(number) = number.filter(|number| number.len() == 4)
+            && let Ok(device) = u16::from_str_radix(number, 16)
+        {
+            return Some(device);
         }
         let mut devices = self.devices.borrow_mut();
         let of_vendor = devices.entry(vendor).or_insert_with(|| {
