@@ -76,24 +76,28 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
 fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> Functions {
     let mut all = Functions::new();
     let mut run: Vec<Function> = Vec::new();
-    let mut count = 0;
+    let mut left_out = 0_usize;
     blocks::blocks(bytes, |block| {
-        let Some(function) = Function::read(block, numbers) else {
+        let Some(head) = head::parse(&block.first.text) else {
             return;
         };
         // Addresses rise within a run.
-        if run.last().is_some_and(|last| last.bdf >= function.bdf) {
+        if run.last().is_some_and(|last| last.bdf >= head.bdf) {
             join(&mut all, std::mem::take(&mut run), trouble);
         }
-        count = run.len() + all.len();
-        match count < MOST_FUNCTIONS || all.contains_key(&function.bdf) {
-            true => run.push(function),
-            false => trouble.add(
-                function.line,
-                "more than 65536 functions: the rest is left out".to_owned(),
-            ),
+        if run.len() + all.len() < MOST_FUNCTIONS || all.contains_key(&head.bdf) {
+            let function = Function::read(&head, &block, numbers);
+            run.push(function);
+        } else {
+            left_out += 1;
         }
     });
+    if left_out > 0 {
+        trouble.add(
+            0,
+            format!("more than {MOST_FUNCTIONS} functions: {left_out} are left out"),
+        );
+    }
     join(&mut all, run, trouble);
     all
 }

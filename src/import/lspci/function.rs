@@ -4,7 +4,7 @@
 use super::blocks::Block;
 use super::bytes;
 use super::capabilities::{self, Listed};
-use super::head::{self, Numbers};
+use super::head::{Head, Numbers};
 use super::lines::Line;
 use super::regions;
 use crate::model::config::{Class, HeaderKind, PortType};
@@ -49,9 +49,8 @@ enum Verbosity {
 }
 
 impl Function {
-    /// Reads one; none where its first line is none after all.
-    pub fn read(block: Block<'_>, numbers: &PciNumbers<'_>) -> Option<Self> {
-        let head = head::parse(&block.first.text)?;
+    /// Reads one, whose first line is this.
+    pub fn read(head: &Head<'_>, block: &Block<'_>, numbers: &PciNumbers<'_>) -> Self {
         let at = block.lines.iter().position(|line| capabilities::title(line).is_some());
         let (upper, lower) = block.lines.split_at(at.unwrap_or(block.lines.len()));
         let find = |name: &str| upper.iter().find_map(|line| line.text.strip_prefix(name));
@@ -86,14 +85,14 @@ impl Function {
             beyond: false,
             maybe_beyond: false,
             manages: false,
-            trouble: block.trouble,
+            trouble: block.trouble.clone(),
         };
         function.add_capabilities(capabilities::listed(lower), verbosity, upper);
         if complete && verbosity == Verbosity::Registers {
             function.resources = regions::resources(upper, &mut function.trouble);
         }
         function.add_bytes(&block.bytes);
-        Some(function)
+        function
     }
 
     fn add_capabilities(&mut self, mut listed: Listed, verbosity: Verbosity, upper: &[Line<'_>]) {
