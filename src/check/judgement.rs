@@ -73,7 +73,11 @@ impl Judgement {
     pub fn unknown(subject: impl Into<String>, why: Why, source: &str) -> Self {
         let needs = match why {
             Why::Denied => "root",
-            Why::NotCovered => "the live machine, or a source that tells",
+            // A capability that a text dump does not print.
+            Why::NotCovered if source.contains("/config") => {
+                "lspci -vvv or -xxxx as root; or gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)"
+            }
+            Why::NotCovered => "gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)",
             Why::Broken => "a source that can be read",
             Why::TimedOut => "a source that answers",
         };
@@ -126,5 +130,26 @@ impl Judgement {
     #[must_use]
     pub fn advice(self, command: impl Into<String>) -> Self {
         self.fix("advice", command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_says_which_source_would_tell() {
+        let needs = |why, source| {
+            Judgement::unknown("0000:17:00.0", why, source)
+                .needs
+                .unwrap_or_default()
+        };
+        assert_eq!(
+            needs(Why::NotCovered, "/sys/module/nvidia/version"),
+            "gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)"
+        );
+        let config = "/sys/bus/pci/devices/*/config beyond 64 bytes, of 0000:17:00.0";
+        assert!(needs(Why::NotCovered, config).starts_with("lspci -vvv or -xxxx as root; or gdr doctor"));
+        assert_eq!(needs(Why::Denied, config), "root");
     }
 }

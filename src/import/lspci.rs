@@ -1,13 +1,239 @@
-//! TODO-HELPER
+//! The text of lspci, with whatever of `-v`, `-n`, `-x` it was called, in whatever a report has around it.
+//!
+//! What is printed is known. What is not printed is none only where it is sure that it would have been; else it is not
+//! covered. Where a function has bytes, they count for more than the words.
+
+mod blocks;
+mod bytes;
+mod capabilities;
+mod dump;
+mod express;
+mod extended;
+mod function;
+mod head;
+mod lines;
+mod nics;
+mod regions;
+mod registers;
+#[cfg(test)]
+mod tests;
+
+use dump::{Functions, Seen};
+use function::Function;
 
 use super::ImportError;
-use crate::model::Facts;
-use crate::pci::PciNames;
+use super::tree::{Node, Tree};
+use crate::model::config::PortType;
+use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Why};
+use crate::pci::{PciNames, PciNumbers};
 
-pub fn is_one(_bytes: &[u8]) -> bool {
-    false
+/// More functions than a machine has.
+const MOST_FUNCTIONS: usize = 65_536;
+
+/// More devices than a matrix can show: its cells are their square.
+const MOST_ROWS: usize = 1024;
+
+/// More remarks than anybody reads.
+const MOST_NOTES: usize = 100;
+
+/// Whether a line of the text begins a function.
+pub fn is_one(bytes: &[u8]) -> bool {
+    lines::lines(bytes).any(|line| head::parse(&line.text).is_some())
 }
 
-pub fn facts(_bytes: &[u8], _names: &PciNames) -> Result<Facts, ImportError> {
-    Err(ImportError::Unrecognised)
+/// The facts of a text.
+pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
+    let mut trouble = Trouble::default();
+    let functions = functions(bytes, &PciNumbers::new(names), &mut trouble);
+    let devices = devices(functions, &mut trouble);
+    let nics = devices.iter().filter(|(_, manages)| !manages);
+    let nics = nics.filter(|(device, _)| nics::looks_like_one(device, names));
+    let mut unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
+    let devices: Vec<PciDevice> = devices.into_iter().map(|(device, _)| device).collect();
+    let of_class = |is: fn(&Ids) -> bool| devices.iter().filter(move |device| device.ids.known().is_some_and(is));
+    let gpus = of_class(Ids::is_nvidia_gpu).count();
+    if gpus > MOST_ROWS {
+        return Err(ImportError::Malformed(format!(
+            "this text of lspci has {gpus} NVIDIA GPUs: no machine has more than {MOST_ROWS}"
+        )));
+    }
+    if unnamed_nics.len() > MOST_ROWS {
+        let (all, first) = (unnamed_nics.len(), MOST_ROWS);
+        trouble.add(0, format!("of {all} network cards the first {first} are rows"));
+        unnamed_nics.truncate(MOST_ROWS);
+    }
+    let nvme = of_class(Ids::is_nvme).take(MOST_ROWS);
+    Ok(Facts {
+        nvme: Fact::Known(nvme.map(|device| (device.bdf.to_string(), device.bdf)).collect()),
+        unnamed_nics,
+        pci: Fact::Known(devices),
+        notes: trouble.notes(),
+        ..Facts::default()
+    })
+}
+
+/// The functions of all runs of lspci in the text that can be of one machine.
+fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> Functions {
+    let mut all = Functions::new();
+    let mut run: Vec<Function> = Vec::new();
+    let mut left_out = 0_usize;
+    blocks::blocks(bytes, |block| {
+        let Some(head) = head::parse(&block.first.text) else {
+            return;
+        };
+        // Addresses rise within a run.
+        if run.last().is_some_and(|last| last.bdf >= head.bdf) {
+            join(&mut all, std::mem::take(&mut run), trouble);
+        }
+        if run.len() + all.len() < MOST_FUNCTIONS || all.contains_key(&head.bdf) {
+            let function = Function::read(&head, &block, numbers);
+            run.push(function);
+        } else {
+            left_out += 1;
+        }
+    });
+    if left_out > 0 {
+        trouble.add(
+            0,
+            format!("more than {MOST_FUNCTIONS} functions: {left_out} are left out"),
+        );
+    }
+    join(&mut all, run, trouble);
+    all
+}
+
+fn join(all: &mut Functions, run: Vec<Function>, trouble: &mut Trouble) {
+    let run = dump::settle(run, trouble);
+    let Some((line, other)) = dump::contradiction(all, &run) else {
+        dump::add(all, run);
+        return;
+    };
+    // The one that has more is what the text is about.
+    let kept = if run.len() > all.len() {
+        std::mem::replace(all, run)
+    } else {
+        run
+    };
+    let (left_out, by) = if kept.values().any(|seen| seen.line == line) {
+        (line, other)
+    } else {
+        (other, line)
+    };
+    trouble.add(
+        left_out,
+        format!(
+            "says otherwise of a function than line {by}: of two machines, or of two states of one, it is left out"
+        ),
+    );
+}
+
+/// The functions as devices with their places, and whether each manages a switch.
+fn devices(functions: Functions, trouble: &mut Trouble) -> Vec<(PciDevice, bool)> {
+    let nodes: Vec<Node> = functions
+        .iter()
+        .map(|(bdf, seen)| Node {
+            bdf: *bdf,
+            secondary: seen.secondary,
+            on_root: on_root(seen),
+        })
+        .collect();
+    let mut tree = Tree::new(&nodes);
+    for (bdf, seen) in &functions {
+        reach(&mut tree, *bdf, seen);
+    }
+    for (bridge, message) in tree.trouble() {
+        let line = functions.get(&bridge).map_or(0, |seen| seen.line);
+        trouble.add(line, message);
+    }
+    let device = |(bdf, seen): (Bdf, Seen)| {
+        if seen.numbers.ids().is_none() {
+            trouble.add(
+                seen.line,
+                format!("{bdf}: no list of PCI ids has its vendor or class by that name"),
+            );
+        }
+        let device = PciDevice {
+            bdf,
+            place: tree.place(bdf),
+            ids: seen.numbers.ids().map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
+            numa_node: seen.numa,
+            config: seen.config,
+            attributes: Some(seen.attributes)
+                .filter(|told| *told != Attributes::default())
+                .map(Box::new),
+        };
+        (device, seen.manages)
+    };
+    functions.into_iter().map(device).collect()
+}
+
+/// Whether a function can only sit on a root bus: a part of the root complex. QEMU's root ports also sit below switches.
+fn on_root(seen: &Seen) -> bool {
+    const RED_HAT: u16 = 0x1b36;
+    // System peripherals of Xeon's root complexes (Skylake, from Ice Lake on), one set on each root bus. Their kind of port
+    // is for root to read, their number for everybody.
+    const INTEL: u16 = 0x8086;
+    const PERIPHERALS: [u16; 7] = [0x2034, 0x2035, 0x2036, 0x0998, 0x09a2, 0x09a3, 0x09a4];
+    match seen.port {
+        _ if seen.numbers.vendor == Some(INTEL) && seen.numbers.device.is_some_and(|of| PERIPHERALS.contains(&of)) => {
+            true
+        }
+        Some(port) if port.is_integrated() => true,
+        Some(PortType::RootPort) => seen.numbers.vendor.is_some_and(|vendor| vendor != RED_HAT),
+        _ => seen.numbers.class.is_some_and(|class| class >> 8 == 0x0600),
+    }
+}
+
+/// Virtual functions go on behind the last function of their physical one's bus (PCIe 9.2.1.2).
+fn reach(tree: &mut Tree, bdf: Bdf, seen: &Seen) {
+    let Some(sriov) = seen
+        .config
+        .sriov
+        .present()
+        .filter(|sriov| sriov.enabled && sriov.num_vfs > 0)
+    else {
+        return;
+    };
+    let first = u32::from(bdf.bus) << 8 | u32::from(bdf.device) << 3 | u32::from(bdf.function);
+    let first = first + u32::from(sriov.first_vf_offset);
+    let last = first.saturating_add(u32::from(sriov.num_vfs - 1) * u32::from(sriov.vf_stride));
+    let buses = (first >> 8).max(u32::from(bdf.bus) + 1)..=(last >> 8).min(0xff);
+    for bus in buses {
+        if let Ok(bus) = u8::try_from(bus) {
+            tree.reaches(bdf, bus);
+        }
+    }
+}
+
+/// What could not be made sense of, as notes.
+#[derive(Default)]
+pub(super) struct Trouble {
+    found: Vec<(usize, String)>,
+    more: usize,
+}
+
+impl Trouble {
+    /// Line 0 stands for the whole text.
+    fn add(&mut self, line: usize, message: String) {
+        match self.found.len() < MOST_NOTES {
+            true => self.found.push((line, message)),
+            false => self.more += 1,
+        }
+    }
+
+    fn notes(mut self) -> Vec<Note> {
+        self.found.sort();
+        if self.more > 0 {
+            self.found.push((0, format!("and {} more remarks", self.more)));
+        }
+        let source = |line: usize| match line {
+            0 => "lspci".to_owned(),
+            line => format!("lspci, line {line}"),
+        };
+        let note = |(line, message)| Note {
+            source: source(line),
+            message,
+        };
+        self.found.into_iter().map(note).collect()
+    }
 }

@@ -8,6 +8,7 @@ mod hwloc;
 mod limits;
 mod lspci;
 mod rdma_topo;
+mod tree;
 
 use crate::model::{Bdf, Facts, Ids, PciDevice};
 use crate::pci::PciNames;
@@ -41,7 +42,8 @@ pub enum ImportError {
 pub fn recognise(bytes: &[u8]) -> Option<Dump> {
     let start = bytes.trim_ascii_start();
     match start.first()? {
-        b'<' => hwloc::is_one(start).then_some(Dump::Hwloc),
+        // A report may begin so, too: `<details>`, `[root@node ~]# lspci`.
+        b'<' if hwloc::is_one(start) => Some(Dump::Hwloc),
         b'[' if rdma_topo::is_one(start) => Some(Dump::RdmaTopo),
         _ => lspci::is_one(bytes).then_some(Dump::Lspci),
     }

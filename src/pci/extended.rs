@@ -102,7 +102,7 @@ fn ats(reader: &mut Reader<'_>, entry: Entry<u16>) -> Result<Ats, Why> {
         enabled: control & 1 << 15 != 0,
         // PCIe 10.5.1.2: zero means 32.
         queue_depth: if depth == 0 { 32 } else { depth },
-        page_aligned: raw[0] & 1 << 5 != 0,
+        page_aligned: Fact::Known(raw[0] & 1 << 5 != 0),
         smallest_translation_unit: 4096 << (control & 0x1f),
     })
 }

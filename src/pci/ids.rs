@@ -79,6 +79,44 @@ impl Ids {
         self.under(self.classes.get(&base)?, 2, sub.into())
     }
 
+    /// Calls with each vendor.
+    pub(super) fn vendors(&self, mut each: impl FnMut(u16, Cow<'_, str>)) {
+        for (id, section) in &self.vendors {
+            if let Some((_, name)) = self.lines(section).next().and_then(|line| entry(line, 4)) {
+                each(*id, name);
+            }
+        }
+    }
+
+    /// Calls with each device of a vendor.
+    pub(super) fn devices(&self, vendor: u16, mut each: impl FnMut(u16, Cow<'_, str>)) {
+        for line in self
+            .vendors
+            .get(&vendor)
+            .into_iter()
+            .flat_map(|section| self.lines(section))
+        {
+            if let Some((id, name)) = line.strip_prefix(b"\t").and_then(|line| entry(line, 4))
+                && let Ok(id) = id.try_into()
+            {
+                each(id, name);
+            }
+        }
+    }
+
+    /// Calls with each subclass.
+    pub(super) fn subclasses(&self, mut each: impl FnMut(u8, u8, Cow<'_, str>)) {
+        for (base, section) in &self.classes {
+            for line in self.lines(section) {
+                if let Some((sub, name)) = line.strip_prefix(b"\t").and_then(|line| entry(line, 2))
+                    && let Ok(sub) = sub.try_into()
+                {
+                    each(*base, sub, name);
+                }
+            }
+        }
+    }
+
     /// The entry `id` one tab below a section's first line.
     fn under(&self, section: &Range<usize>, digits: usize, id: u32) -> Option<Cow<'_, str>> {
         self.lines(section)

@@ -9,10 +9,12 @@ mod header;
 mod ids;
 mod list;
 mod names;
+mod numbers;
 mod place;
 mod space;
 
 pub use names::{NamesError, Part, PartKind, PciNames, only_these};
+pub use numbers::PciNumbers;
 pub use place::parse_place;
 pub use space::{ConfigSpace, ReadError};
 

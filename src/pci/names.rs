@@ -125,6 +125,40 @@ impl PciNames {
         self.parts.get(&(vendor, device))
     }
 
+    /// Calls with each vendor of all lists, some of them twice.
+    pub(super) fn each_vendor(&self, mut each: impl FnMut(u16, &str)) {
+        if let Some(ids) = &self.system {
+            ids.vendors(|id, name| each(id, &name));
+        }
+        pci_ids::Vendors::iter().for_each(|vendor| each(vendor.id(), vendor.name()));
+    }
+
+    /// Calls with each device of a vendor of all lists, some of them twice.
+    pub(super) fn each_device(&self, vendor: u16, mut each: impl FnMut(u16, &str)) {
+        if let Some(ids) = &self.system {
+            ids.devices(vendor, |id, name| each(id, &name));
+        }
+        let builtin = pci_ids::Vendor::from_id(vendor).map(|vendor| vendor.devices());
+        builtin
+            .into_iter()
+            .flatten()
+            .for_each(|device| each(device.id(), device.name()));
+        let parts = self.parts.values().filter(|part| part.vendor == vendor);
+        parts.for_each(|part| each(part.device, &part.name));
+    }
+
+    /// Calls with each subclass of all lists, some of them twice.
+    pub(super) fn each_subclass(&self, mut each: impl FnMut(u8, u8, &str)) {
+        if let Some(ids) = &self.system {
+            ids.subclasses(|base, sub, name| each(base, sub, &name));
+        }
+        for class in pci_ids::Classes::iter() {
+            class
+                .subclasses()
+                .for_each(|sub| each(class.id(), sub.id(), sub.name()));
+        }
+    }
+
     fn system<'a>(&'a self, look: impl FnOnce(&'a Ids) -> Option<Cow<'a, str>>) -> Option<Cow<'a, str>> {
         self.system.as_ref().and_then(look)
     }

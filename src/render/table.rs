@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::text::{Tone, bandwidth, printable};
 use super::{Style, View};
-use crate::model::{Fact, Kind, Match, Row};
+use crate::model::{Fact, Kind, Match, Row, Why};
 use crate::topo::{between, redirects, verb};
 
 /// The whole page.
@@ -124,6 +124,13 @@ fn legend(view: &View<'_>) -> String {
         .flat_map(|a| (a + 1..rows).map(move |b| (a, b)))
         .map(|(a, b)| view.cell(a, b))
         .collect();
+    let not_known = match is_of_a_dump(view) {
+        true => {
+            "this source does not tell: lspci -vvv of the whole machine, as root, tells more; a snapshot of it (gdr \
+             snapshot) tells all"
+        }
+        false => "not known: see gdr topo --verbose",
+    };
     let is = |cell: &Option<String>, name: &str| match cell {
         Some(cell) if name == "NV#" => cell.starts_with("NV"),
         Some(cell) => cell == name,
@@ -136,7 +143,7 @@ fn legend(view: &View<'_>) -> String {
         ("PHB", "through one PCIe host bridge (the CPU)"),
         ("NODE", "between host bridges of one NUMA node"),
         ("SYS", "across the interconnect between NUMA nodes"),
-        ("?", "not known: see gdr topo --verbose"),
+        ("?", not_known),
     ]
     .iter()
     .filter(|(name, _)| cells.iter().any(|cell| is(cell, name)))
@@ -151,6 +158,13 @@ fn legend(view: &View<'_>) -> String {
         format!("  {name} {meaning}\n")
     })
     .collect()
+}
+
+/// Whether a pair is unknown because the source is a text that says nothing of bridges or NUMA nodes.
+fn is_of_a_dump(view: &View<'_>) -> bool {
+    let no_nodes = view.facts.numa.why() == Some(Why::NotCovered);
+    let mut pairs = view.topology.pairs.iter().flatten();
+    no_nodes && pairs.any(|pair| pair.pci.why() == Some(Why::NotCovered))
 }
 
 fn pairing(view: &View<'_>) -> String {

@@ -31,6 +31,8 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
             let device = facts.device(*bdf);
             Row {
                 label: name.clone(),
+                // A list of PCI functions has no names, and gives their addresses.
+                named: name.parse::<Bdf>().is_err(),
                 ..row(facts, format!("NVME{n}"), Kind::Nvme, Some(*bdf), device)
             }
         });

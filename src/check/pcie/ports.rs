@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::{Ctx, words};
-use crate::model::{Bdf, Fact, Kind, Meeting, Severity, Why};
+use crate::model::{Bdf, Fact, Kind, Meeting, Row, Severity, Why};
 use crate::topo::{self, Role};
 
 /// All ports on the ways of the pairs.
@@ -59,9 +59,24 @@ pub fn ports(ctx: &Ctx<'_>) -> Ports {
 fn lost(ctx: &Ctx<'_>) -> Vec<String> {
     let alone = super::endpoints(ctx).count() < 2 || ctx.topology.rows_of(Kind::Gpu).next().is_none();
     super::endpoints(ctx)
-        .filter(|(_, bdf)| !alone && ctx.facts.device(*bdf).is_none_or(|of| of.place.known().is_none()))
+        .filter(|(row, bdf)| {
+            let place = ctx.facts.device(*bdf).and_then(|of| of.place.known());
+            !alone && place.is_none_or(|place| !place.rooted && has_unknown_pair(ctx, row))
+        })
         .map(|(row, _)| words::row(row))
         .collect()
+}
+
+/// Whether it is not known how a device meets another: bridges that the source does not tell of are above them.
+fn has_unknown_pair(ctx: &Ctx<'_>, row: &Row) -> bool {
+    let rows = &ctx.topology.rows;
+    let me = rows.iter().position(|other| other == row);
+    let others = rows.iter().enumerate().filter(|(_, other)| other.kind != Kind::Nvme);
+    me.is_some_and(|me| {
+        others
+            .filter_map(|(other, _)| ctx.topology.pair(me, other))
+            .any(|pair| pair.pci.known().is_none())
+    })
 }
 
 fn pairs(ctx: &Ctx<'_>) -> Vec<(usize, usize)> {

@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Bar;
+use crate::model::Fact;
 
 /// Address Translation Services (extended id 0x0f, PCIe 10.5.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ats {
     /// Offset of the capability.
     pub offset: u16,
@@ -16,8 +17,8 @@ pub struct Ats {
     pub enabled: bool,
     /// Invalidations it can hold before it pushes back, 1 to 32.
     pub queue_depth: u8,
-    /// It always asks for page-aligned addresses.
-    pub page_aligned: bool,
+    /// It always asks for page-aligned addresses. lspci does not print it.
+    pub page_aligned: Fact<bool>,
     /// Smallest region one translation covers, bytes.
     pub smallest_translation_unit: u64,
 }

@@ -1,0 +1,203 @@
+//! What belongs to one function: its first line, the lines below it, its bytes. Everything else of a text is passed over.
+
+use super::head;
+use super::lines::{Line, lines};
+
+/// More lines than any function has; the rest is passed over.
+const MOST_LINES: usize = 2000;
+
+/// The whole of configuration space.
+const MOST_BYTES: usize = 4096;
+
+/// The lines that begin what is below a first line. Where indentation was lost they still tell that it is there.
+const BEGINS: [&str; 8] = [
+    "Subsystem:",
+    "DeviceName:",
+    "Physical Slot:",
+    "Device tree node:",
+    "Control:",
+    "Flags:",
+    "Kernel driver in use:",
+    "!!! ",
+];
+
+/// One function of a dump.
+pub(super) struct Block<'a> {
+    /// The line with its address.
+    pub first: Line<'a>,
+    /// What is below, without the bytes.
+    pub lines: Vec<Line<'a>>,
+    /// Its bytes, from 0 on without a gap.
+    pub bytes: Vec<u8>,
+    /// A blank line follows, as lspci ends what it says of a function. Otherwise the end may be missing.
+    pub ended: bool,
+    /// What is wrong with it, each with its line.
+    pub trouble: Vec<(usize, String)>,
+    /// Its lines are not indented.
+    flat: bool,
+}
+
+impl<'a> Block<'a> {
+    fn new(first: Line<'a>) -> Self {
+        Self {
+            first,
+            lines: Vec::new(),
+            bytes: Vec::new(),
+            ended: false,
+            trouble: Vec::new(),
+            flat: false,
+        }
+    }
+
+    /// Whether a line is one of this function's.
+    fn takes(&mut self, line: &Line<'a>) -> bool {
+        if self.lines.is_empty() && line.indent <= self.first.indent {
+            self.flat = BEGINS.iter().any(|begin| line.text.starts_with(begin));
+        }
+        self.flat || line.indent > self.first.indent
+    }
+
+    fn add_bytes(&mut self, number: usize, (offset, row): (usize, Row)) {
+        if offset != self.bytes.len() || offset + row.len > MOST_BYTES {
+            // Of the first gap alone: after it none fits.
+            if self.trouble.is_empty() {
+                let message = format!(
+                    "bytes at {offset:#x} do not follow those before, which end at {:#x}",
+                    self.bytes.len()
+                );
+                self.trouble.push((number, message));
+            }
+            return;
+        }
+        self.bytes.extend_from_slice(&row.bytes[..row.len]);
+    }
+}
+
+/// Calls with each function of a text, in the order of the text.
+pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
+    let mut open: Option<Block<'a>> = None;
+    for line in lines(text) {
+        if line.text.is_empty() {
+            if let Some(mut block) = open.take() {
+                block.ended = true;
+                each(block);
+            }
+        } else if head::parse(&line.text).is_some() {
+            if let Some(block) = open.replace(Block::new(line)) {
+                each(block);
+            }
+        } else if let Some(block) = &mut open {
+            if let Some(row) = row(&line.text) {
+                block.add_bytes(line.number, row);
+            } else if block.takes(&line) {
+                if block.lines.len() < MOST_LINES {
+                    block.lines.push(line);
+                }
+            } else if !is_complaint(&line.text)
+                && let Some(block) = open.take()
+            {
+                each(block);
+            }
+        }
+    }
+    if let Some(block) = open {
+        each(block);
+    }
+}
+
+/// What lspci itself says on standard error, in the middle of its output where both went to one file.
+fn is_complaint(text: &str) -> bool {
+    ["pcilib: ", "lspci: ", "WARNING: Cannot show"]
+        .iter()
+        .any(|begin| text.starts_with(begin))
+}
+
+struct Row {
+    bytes: [u8; 16],
+    len: usize,
+}
+
+/// A line of bytes: `1f0: 00 ff …`.
+fn row(text: &str) -> Option<(usize, Row)> {
+    let (offset, rest) = text.split_once(": ")?;
+    let hex = |text: &str, digits: std::ops::RangeInclusive<usize>| {
+        let fits = digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        fits.then(|| usize::from_str_radix(text, 16).ok()).flatten()
+    };
+    let offset = hex(offset, 2..=3)?;
+    let mut row = Row { bytes: [0; 16], len: 0 };
+    for byte in rest.split(' ') {
+        *row.bytes.get_mut(row.len)? = u8::try_from(hex(byte, 2..=2)?).ok()?;
+        row.len += 1;
+    }
+    Some((offset, row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `first line | lines | bytes | ended`
+    fn found(text: &str) -> Vec<(String, Vec<String>, usize, bool)> {
+        let mut found = Vec::new();
+        blocks(text.as_bytes(), |block| {
+            let lines = block.lines.iter().map(|line| line.text.to_string()).collect();
+            let first = block.first.text.split(' ').next().unwrap_or_default().to_owned();
+            found.push((first, lines, block.bytes.len(), block.ended));
+        });
+        found
+    }
+
+    fn want(first: &str, lines: &[&str], bytes: usize, ended: bool) -> (String, Vec<String>, usize, bool) {
+        let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+        (first.to_owned(), lines, bytes, ended)
+    }
+
+    #[test]
+    fn functions_stand_out_from_the_text_around() {
+        let text = "My machine hangs:\n```\n$ lspci -vvv\n00:00.0 Host bridge: A B\n\tControl: I/O-\n\n\tControl: lost\n\
+            01:00.0 VGA compatible controller: C D\n\tControl: x\npcilib: sysfs_read_vpd: read failed\n\tRegion 0: y\n```\n\
+            \tRegion 1: not hers\n02:00.0 Bridge: E F\n03:00.0 Bridge: E F";
+        assert_eq!(
+            found(text),
+            [
+                want("00:00.0", &["Control: I/O-"], 0, true),
+                want("01:00.0", &["Control: x", "Region 0: y"], 0, false),
+                want("02:00.0", &[], 0, false),
+                want("03:00.0", &[], 0, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn quoted_indented_and_flat_texts_read_the_same() {
+        let lines = ["01:00.0 Bridge: A B", "\tControl: x", "\t\tdeeper", "", "$ exit"];
+        let body = ["Control: x", "deeper"];
+        for before in ["", "> ", ">", "> > ", "    ", "\t"] {
+            let text: String = lines.iter().map(|line| format!("{before}{line}\r\n")).collect();
+            assert_eq!(found(&text), [want("01:00.0", &body, 0, true)], "{before:?}");
+        }
+        let text = lines.map(str::trim).join("\n");
+        assert_eq!(found(&text), [want("01:00.0", &body, 0, true)], "flat");
+    }
+
+    #[test]
+    fn bytes_are_taken_as_long_as_they_follow_each_other() {
+        let row = |at: usize| format!("{at:02x}: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f\n");
+        let text = format!("01:00.0 Bridge: A B\n{}{}{}20: 00 11\n\n", row(0), row(16), row(48));
+        assert_eq!(found(&text), [want("01:00.0", &[], 34, true)]);
+        let mut trouble = Vec::new();
+        blocks(text.as_bytes(), |block| trouble.extend(block.trouble));
+        assert_eq!(trouble.len(), 1);
+        assert_eq!(trouble[0].0, 4);
+        // An offset has no more than three digits, and so bytes end at 4096.
+        let all: String = (0..=0xff).map(|n| row(n * 16)).collect();
+        let text = format!("01:00.0 Bridge: A B\n{all}1000: 00\n");
+        assert_eq!(found(&text)[0].2, 4096);
+        assert!(row_of("00: 0g").is_none() && row_of("0000: 00").is_none() && row_of("00: 00  00").is_none());
+    }
+
+    fn row_of(text: &str) -> Option<usize> {
+        row(text).map(|(offset, _)| offset)
+    }
+}

@@ -1,0 +1,172 @@
+//! The capabilities below a function, by their titles; and what it means that one is not among them.
+
+use super::lines::Line;
+use super::{express, extended};
+use crate::model::config::PortType;
+use crate::model::{Config, Fact, Why};
+
+/// Where extended configuration space begins.
+const EXTENDED: u16 = 0x100;
+
+/// What the lines from the first capability on tell.
+pub(super) struct Listed {
+    /// The capabilities that are listed: known where all of them is printed, else not covered. The others are not covered.
+    pub config: Config,
+    /// The kind of port, which the title alone tells.
+    pub port: Option<PortType>,
+    /// Why some may be missing from the list.
+    pub denied: bool,
+    /// The list in the first 256 bytes could not be followed.
+    pub broken: bool,
+    /// The list beyond could not be followed.
+    pub broken_beyond: bool,
+    /// How many are in the first 256 bytes.
+    pub legacy: usize,
+    /// How many are beyond.
+    pub beyond: usize,
+    /// It may have some beyond: PCI Express, PCI-X.
+    pub may_go_beyond: bool,
+    /// Which of those that matter are listed, so that they are not taken for absent.
+    named: Vec<&'static str>,
+    /// Its vital product data say that it manages a switch.
+    pub manages: bool,
+}
+
+/// The capabilities in these lines, the first of which is a title.
+pub(super) fn listed(lines: &[Line<'_>]) -> Listed {
+    let mut listed = Listed {
+        config: Config::default(),
+        port: None,
+        denied: false,
+        broken: false,
+        broken_beyond: false,
+        legacy: 0,
+        beyond: 0,
+        may_go_beyond: false,
+        named: Vec::new(),
+        manages: false,
+    };
+    let mut rest = lines;
+    while let Some((first, below)) = rest.split_first() {
+        let count = below.iter().take_while(|line| title(line).is_none()).count();
+        let (below, next) = below.split_at(count);
+        if let Some(title) = title(first) {
+            listed.add(title, below);
+        }
+        rest = next;
+    }
+    listed
+}
+
+/// The text behind `Capabilities: `.
+pub(super) fn title<'a>(line: &'a Line<'_>) -> Option<&'a str> {
+    line.text.strip_prefix("Capabilities: ")
+}
+
+impl Listed {
+    fn add(&mut self, text: &str, below: &[Line<'_>]) {
+        if text.starts_with("<access denied>") {
+            self.denied = true;
+            return;
+        }
+        let Some((offset, title)) = offset(text) else {
+            return;
+        };
+        if offset < EXTENDED {
+            self.legacy += 1;
+            self.add_legacy(offset, title, below);
+        } else {
+            self.beyond += 1;
+            self.add_extended(offset, title, below);
+        }
+    }
+
+    fn add_legacy(&mut self, offset: u16, title: &str, below: &[Line<'_>]) {
+        if title.starts_with("Express") && first(&mut self.named, "express") {
+            self.may_go_beyond = true;
+            self.port = express::port(title);
+            self.config.express = told(express::express(offset, title, below));
+        } else if title.starts_with("PCI-X ") {
+            self.may_go_beyond = true;
+        } else if title.starts_with("<chain ") {
+            self.broken = true;
+        } else if title.starts_with("Vital Product Data") {
+            self.manages = below.iter().any(|line| line.text.contains("SW_MNG"));
+        }
+    }
+
+    fn add_extended(&mut self, offset: u16, title: &str, below: &[Line<'_>]) {
+        let config = &mut self.config;
+        let named = |name: &str| title.starts_with(name);
+        match () {
+            () if named("Access Control Services") && first(&mut self.named, "acs") => {
+                config.acs = told(extended::acs(offset, below));
+            }
+            () if named("Address Translation Service") && first(&mut self.named, "ats") => {
+                config.ats = told(extended::ats(offset, below));
+            }
+            () if named("Advanced Error Reporting") && first(&mut self.named, "aer") => {
+                config.aer = told(extended::aer(offset, below));
+            }
+            () if named("Device Serial Number") && first(&mut self.named, "serial") => {
+                config.serial_number = told(extended::serial_number(title));
+            }
+            () if named("Single Root I/O Virtualization") && first(&mut self.named, "sriov") => {
+                config.sriov = told(extended::sriov(offset, below));
+            }
+            () if (named("Physical Resizable BAR") || named("Resizable BAR")) && first(&mut self.named, "rebar") => {
+                config.resizable_bar = told(extended::resizable_bar(below));
+            }
+            () if named("Null") => config.null_entries.push(offset),
+            () if named("<chain ") => self.broken_beyond = true,
+            () => {}
+        }
+    }
+
+    /// Says of each capability that is not listed what its absence means, in the first 256 bytes and beyond.
+    pub fn settle(&mut self, absent: Result<(), Why>, absent_beyond: Result<(), Why>) {
+        let Self { config, named, .. } = self;
+        let listed = |name: &str| named.contains(&name);
+        settle(&mut config.express, listed("express"), absent);
+        settle(&mut config.acs, listed("acs"), absent_beyond);
+        settle(&mut config.ats, listed("ats"), absent_beyond);
+        settle(&mut config.aer, listed("aer"), absent_beyond);
+        settle(&mut config.serial_number, listed("serial"), absent_beyond);
+        settle(&mut config.sriov, listed("sriov"), absent_beyond);
+        settle(&mut config.resizable_bar, listed("rebar"), absent_beyond);
+    }
+}
+
+fn settle<T>(slot: &mut Fact<Option<T>>, listed: bool, absent: Result<(), Why>) {
+    if !listed {
+        *slot = match absent {
+            Ok(()) => Fact::Known(None),
+            Err(why) => Fact::Unknown(why),
+        };
+    }
+}
+
+/// Of several with one id the first counts.
+fn first(named: &mut Vec<&'static str>, name: &'static str) -> bool {
+    let first = !named.contains(&name);
+    if first {
+        named.push(name);
+    }
+    first
+}
+
+fn told<T>(value: Option<T>) -> Fact<Option<T>> {
+    match value {
+        Some(value) => Fact::Known(Some(value)),
+        None => Fact::Unknown(Why::NotCovered),
+    }
+}
+
+/// `[148 v1] Access Control Services`.
+fn offset(text: &str) -> Option<(u16, &str)> {
+    let (place, title) = text.strip_prefix('[')?.split_once("] ")?;
+    let digits = place.split(' ').next()?;
+    let fits = (2..=3).contains(&digits.len());
+    let offset = u16::from_str_radix(digits, 16).ok().filter(|_| fits)?;
+    Some((offset, title))
+}

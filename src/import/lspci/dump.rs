@@ -1,0 +1,168 @@
+//! One run of lspci: functions in the order of their addresses. Together they tell what one alone cannot: that a line is
+//! missing because there is nothing to say, not because that lspci does not print it.
+
+use std::collections::BTreeMap;
+
+use super::bytes::known;
+use super::function::Function;
+use super::head::Numbers;
+use super::{Trouble, bytes};
+use crate::model::config::PortType;
+use crate::model::{Attributes, Bdf, Config, Fact, LinkState, Why};
+
+/// What one run tells of a function, or what several do.
+pub(super) struct Seen {
+    /// A line of its address.
+    pub line: usize,
+    pub numbers: Numbers,
+    pub secondary: Option<u8>,
+    pub port: Option<PortType>,
+    pub manages: bool,
+    pub numa: Fact<Option<u32>>,
+    pub config: Config,
+    pub attributes: Attributes,
+}
+
+/// Functions by address.
+pub(super) type Functions = BTreeMap<Bdf, Seen>;
+
+/// Settles what the functions of one run say of each other.
+pub(super) fn settle(functions: Vec<Function>, trouble: &mut Trouble) -> Functions {
+    let numa = functions.iter().any(|function| function.numa.is_some());
+    let group = functions.iter().any(|function| function.group.is_some());
+    let driver = functions.iter().any(|function| function.driver.is_some());
+    // Extended space is reached by ranges of buses: what a higher bus of a domain has, this one has too.
+    let mut reached: BTreeMap<u32, u8> = BTreeMap::new();
+    for function in functions.iter().filter(|function| function.beyond) {
+        let highest = reached.entry(function.bdf.domain).or_default();
+        *highest = function.bdf.bus.max(*highest);
+    }
+    let seen = functions.into_iter().map(|function| {
+        let Function {
+            line,
+            bdf,
+            numbers,
+            secondary,
+            port,
+            complete,
+            manages,
+            ..
+        } = function;
+        for (line, message) in function.trouble {
+            trouble.add(line, format!("{bdf}: {message}"));
+        }
+        let mut config = function.config;
+        if function.maybe_beyond && reached.get(&bdf.domain).is_some_and(|highest| bdf.bus <= *highest) {
+            config = bytes::over(config, none_beyond());
+        }
+        let attributes = Attributes {
+            driver: told(function.driver, driver && complete),
+            iommu_group: told(function.group, group && complete),
+            resources: function.resources,
+            link: link(&config),
+            ..Attributes::default()
+        };
+        let seen = Seen {
+            line,
+            numbers,
+            secondary,
+            port,
+            manages,
+            numa: told(function.numa, numa && complete),
+            config,
+            attributes,
+        };
+        (bdf, seen)
+    });
+    seen.collect()
+}
+
+/// What a line says; where it is missing, none if it would have been there.
+fn told<T>(value: Option<T>, would_be_there: bool) -> Fact<Option<T>> {
+    match value {
+        None if !would_be_there => Fact::Unknown(Why::NotCovered),
+        value => Fact::Known(value),
+    }
+}
+
+fn none_beyond() -> Config {
+    Config {
+        acs: Fact::Known(None),
+        ats: Fact::Known(None),
+        aer: Fact::Known(None),
+        resizable_bar: Fact::Known(None),
+        sriov: Fact::Known(None),
+        serial_number: Fact::Known(None),
+        ..Config::default()
+    }
+}
+
+fn link(config: &Config) -> Fact<Option<LinkState>> {
+    config.express.as_ref().map(|express| {
+        let link = express.as_ref().and_then(|express| express.link.as_ref());
+        link.filter(|link| link.current.is_up()).map(|link| LinkState {
+            current: link.current,
+            max: link.max,
+        })
+    })
+}
+
+/// Why two runs cannot be of one machine: they disagree in what a machine does not change while it runs.
+pub(super) fn contradiction(one: &Functions, other: &Functions) -> Option<(usize, usize)> {
+    let (few, many) = if one.len() < other.len() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    few.iter().find_map(|(bdf, a)| {
+        let b = many.get(bdf)?;
+        let differ = |a: Option<u32>, b: Option<u32>| a.zip(b).is_some_and(|(a, b)| a != b);
+        let disagree = differ(a.numbers.vendor.map(u32::from), b.numbers.vendor.map(u32::from))
+            || differ(a.numbers.device.map(u32::from), b.numbers.device.map(u32::from))
+            || differ(
+                a.numbers.class.map(|class| class >> 8),
+                b.numbers.class.map(|class| class >> 8),
+            )
+            || differ(a.secondary.map(u32::from), b.secondary.map(u32::from));
+        disagree.then_some((a.line, b.line))
+    })
+}
+
+/// Adds what another run of the same machine tells. Where both know, the later one counts.
+pub(super) fn add(all: &mut Functions, later: Functions) {
+    for (bdf, later) in later {
+        let Some(earlier) = all.remove(&bdf) else {
+            all.insert(bdf, later);
+            continue;
+        };
+        all.insert(bdf, both(earlier, later));
+    }
+}
+
+fn both(earlier: Seen, later: Seen) -> Seen {
+    // A class without its programming interface is the less telling one.
+    let class = match (earlier.numbers.class, later.numbers.class) {
+        (Some(earlier), Some(later)) if earlier & 0xff != 0 && later & 0xff == 0 => Some(earlier),
+        (earlier, later) => later.or(earlier),
+    };
+    Seen {
+        line: later.line,
+        numbers: Numbers {
+            class,
+            vendor: later.numbers.vendor.or(earlier.numbers.vendor),
+            device: later.numbers.device.or(earlier.numbers.device),
+        },
+        secondary: later.secondary.or(earlier.secondary),
+        port: later.port.or(earlier.port),
+        manages: later.manages || earlier.manages,
+        numa: known(later.numa, earlier.numa),
+        config: bytes::over(later.config, earlier.config),
+        attributes: Attributes {
+            driver: known(later.attributes.driver, earlier.attributes.driver),
+            resources: known(later.attributes.resources, earlier.attributes.resources),
+            iommu_group: known(later.attributes.iommu_group, earlier.attributes.iommu_group),
+            link: known(later.attributes.link, earlier.attributes.link),
+            ..Attributes::default()
+        },
+    }
+}

@@ -1,0 +1,203 @@
+//! The first line of a function: `0000:18:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100] [10de:2330] (rev a1)`.
+
+use crate::model::{Bdf, Ids};
+use crate::pci::PciNumbers;
+
+/// Such a line, in parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Head<'a> {
+    pub bdf: Bdf,
+    class: &'a str,
+    part: &'a str,
+}
+
+/// What a line says of the function's numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub class: Option<u32>,
+    pub vendor: Option<u16>,
+    pub device: Option<u16>,
+}
+
+impl Numbers {
+    /// What it is, where vendor and class are known.
+    pub fn ids(&self) -> Option<Ids> {
+        Some(Ids {
+            vendor: self.vendor?,
+            device: self.device,
+            class: self.class?,
+        })
+    }
+}
+
+/// The parts of a line that begins with an address and goes on as lspci does.
+pub(super) fn parse(text: &str) -> Option<Head<'_>> {
+    let (address, rest) = text.split_once(' ')?;
+    let bdf = address_of(address)?;
+    let (class, part) = rest.split_once(": ")?;
+    let class = class.trim();
+    let plain = |c: char| c.is_ascii_alphanumeric() || " -/,.()&[]_".contains(c);
+    let fits = class.starts_with(|c: char| c.is_ascii_alphanumeric()) && class.len() <= 80 && class.chars().all(plain);
+    let part = part.trim();
+    (fits && !part.is_empty()).then_some(Head { bdf, class, part })
+}
+
+/// `BB:DD.F` or `DDDD:BB:DD.F` just as lspci prints it: looser forms are other programs'.
+fn address_of(text: &str) -> Option<Bdf> {
+    let bus = match text.len() {
+        7 => text,
+        12..=16 => {
+            let (domain, bus) = text.split_at_checked(text.len() - 8)?;
+            let hex = domain.bytes().all(|byte| byte.is_ascii_hexdigit());
+            bus.strip_prefix(':').filter(|_| hex)?
+        }
+        _ => return None,
+    };
+    let shape = bus.bytes().enumerate().all(|(at, byte)| match at {
+        2 => byte == b':',
+        5 => byte == b'.',
+        _ => byte.is_ascii_hexdigit(),
+    });
+    shape.then(|| text.parse().ok()).flatten()
+}
+
+impl Head<'_> {
+    /// The numbers, from names where the line has no others.
+    pub fn numbers(&self, numbers: &PciNumbers<'_>) -> Numbers {
+        let (part, interface) = self.bare_part();
+        let (vendor, device) = part_of(part, numbers);
+        Numbers {
+            class: class_of(self.class, numbers).map(|class| class | u32::from(interface)),
+            vendor,
+            device,
+        }
+    }
+
+    /// The part without revision and programming interface behind it, and the latter.
+    fn bare_part(&self) -> (&str, u8) {
+        let mut part = self.part;
+        let mut interface = 0;
+        if let Some((before, after)) = part.rsplit_once(" (prog-if ") {
+            interface = after
+                .get(..2)
+                .and_then(|hex| u8::from_str_radix(hex, 16).ok())
+                .unwrap_or(0);
+            part = before;
+        }
+        if let Some((before, _)) = part.rsplit_once(" (rev ") {
+            part = before;
+        }
+        (part.trim_end(), interface)
+    }
+}
+
+fn class_of(text: &str, numbers: &PciNumbers<'_>) -> Option<u32> {
+    let number = bracketed(text)
+        .or(text.strip_prefix("Class "))
+        .unwrap_or(text)
+        .trim_start_matches('[');
+    match hex16(number.trim_end_matches(']')) {
+        Some(class) => Some(u32::from(class) << 8),
+        None => numbers.class(text),
+    }
+}
+
+fn part_of(text: &str, numbers: &PciNumbers<'_>) -> (Option<u16>, Option<u16>) {
+    let bare = text.strip_prefix("Unknown device ").or(text.strip_prefix("Device "));
+    let number = bracketed(text).or(bare).unwrap_or(text);
+    if let Some((vendor, device)) = number.split_once(':')
+        && let (Some(vendor), Some(device)) = (hex16(vendor), hex16(device))
+    {
+        return (Some(vendor), Some(device));
+    }
+    match numbers.part(text) {
+        Some((vendor, device)) => (Some(vendor), device),
+        None => (None, None),
+    }
+}
+
+/// What stands in brackets at the end.
+fn bracketed(text: &str) -> Option<&str> {
+    text.strip_suffix(']')?.rsplit_once('[').map(|(_, inner)| inner)
+}
+
+fn hex16(text: &str) -> Option<u16> {
+    let digits = text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    digits.then(|| u16::from_str_radix(text, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pci::PciNames;
+
+    fn numbers(line: &str) -> Option<(Option<u32>, Option<u16>, Option<u16>)> {
+        let names = PciNames::new(None, include_str!("../../../profiles/devices.toml")).expect("the list of parts");
+        let found = parse(line)?.numbers(&PciNumbers::new(&names));
+        Some((found.class, found.vendor, found.device))
+    }
+
+    #[test]
+    fn reads_each_way_of_writing_a_part() {
+        const H100: Option<(Option<u32>, Option<u16>, Option<u16>)> =
+            Some((Some(0x030200), Some(0x10de), Some(0x2330)));
+        for (line, want) in [
+            (
+                "18:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)",
+                H100,
+            ),
+            (
+                "0000:18:00.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)",
+                H100,
+            ),
+            ("10000:18:00.0 0302: 10de:2330 (rev a1)", H100),
+            (
+                "18:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100] [10de:2330] (rev a1)",
+                H100,
+            ),
+            ("18:00.0 Class 0302: Device 10de:2330 (rev a1)", H100),
+            (
+                "18:00.0 Class [0302]: Device [10de:2330] (rev ff) (prog-if ff)",
+                Some((Some(0x0302ff), Some(0x10de), Some(0x2330))),
+            ),
+            (
+                "02:00.0 Non-Volatile memory controller: Samsung Electronics Co Ltd Device a824 (prog-if 02 [NVM Express])",
+                Some((Some(0x010802), Some(0x144d), Some(0xa824))),
+            ),
+            (
+                "17:00.0 PCI bridge: Nobody Ltd. Thing (rev b0) (prog-if 00 [Normal decode])",
+                Some((Some(0x060400), None, None)),
+            ),
+            (
+                "17:00.0 Toaster: NVIDIA Corporation GX999",
+                Some((None, Some(0x10de), None)),
+            ),
+            (
+                "00:01.0 Unassigned class [ffff]: Red Hat, Inc. QEMU PCIe Root port (rev 01)",
+                Some((Some(0xffff00), Some(0x1b36), Some(0x000c))),
+            ),
+        ] {
+            assert_eq!(numbers(line), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn other_lines_with_addresses_are_no_functions() {
+        for line in [
+            "00:01.0",
+            "00:01.0 ",
+            "0:01.0 VGA compatible controller: x",
+            "00:20.0 VGA compatible controller: x",
+            "00:01.8 VGA compatible controller: x",
+            "0000:3b:00.0 mlx5_0 (MT4123 - MCX653106A) fw 20.28.1002 port 1 (ACTIVE) ==> ib0 (Up)",
+            "0000:01:00.0 'Ethernet Controller X710 1572' if=eth0 drv=i40e unused=vfio-pci",
+            "01:00.0 \"3D controller\" \"NVIDIA Corporation\" \"GH100\" -ra1",
+            "0000:01:00.0: BAR 0: assigned",
+            "-[0000:00]-+-00.0",
+            "100000000:00:01.0 3D controller: x",
+            "é0:01.0 3D controller: x",
+        ] {
+            assert_eq!(parse(line), None, "{line}");
+        }
+    }
+}

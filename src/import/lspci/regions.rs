@@ -1,0 +1,126 @@
+//! The windows of a function: `Region 0: Memory at 38000000000 (64-bit, prefetchable) [disabled] [size=32G]`.
+
+use super::lines::Line;
+use crate::model::{Fact, Resource, Why};
+
+/// As many as sysfs has lines for base address registers.
+const BARS: u8 = 6;
+
+/// IORESOURCE_IO, IORESOURCE_MEM, IORESOURCE_PREFETCH, IORESOURCE_MEM_64.
+const IO: u64 = 0x100;
+const MEMORY: u64 = 0x200;
+const PREFETCHABLE: u64 = 0x2000;
+const BITS_64: u64 = 0x10_0000;
+
+/// All six as sysfs would have them: those that are not printed are zero.
+pub(super) fn resources(lines: &[Line<'_>], trouble: &mut Vec<(usize, String)>) -> Fact<Vec<Resource>> {
+    let none = |bar| Resource {
+        bar,
+        start: 0,
+        size: 0,
+        flags: 0,
+    };
+    let mut resources: Vec<Resource> = (0..BARS).map(none).collect();
+    for line in lines {
+        let Some(text) = line.text.strip_prefix("Region ") else {
+            continue;
+        };
+        match region(text).and_then(|found| Some((resources.get_mut(usize::from(found.bar))?, found))) {
+            Some((slot, found)) => *slot = found,
+            None => {
+                trouble.push((line.number, "a region that cannot be read".to_owned()));
+                return Fact::Unknown(Why::Broken);
+            }
+        }
+    }
+    Fact::Known(resources)
+}
+
+fn region(text: &str) -> Option<Resource> {
+    let (bar, rest) = text.split_once(": ")?;
+    let (flags, rest) = match rest.strip_prefix("Memory at ") {
+        Some(rest) => {
+            let prefetchable = if rest.contains(", prefetchable)") {
+                PREFETCHABLE
+            } else {
+                0
+            };
+            let wide = if rest.contains("(64-bit, ") { BITS_64 } else { 0 };
+            (MEMORY | prefetchable | wide, rest)
+        }
+        None => (IO, rest.strip_prefix("I/O ports at ")?),
+    };
+    let address = rest.split(' ').next()?;
+    Some(Resource {
+        bar: bar.parse().ok()?,
+        start: match address.starts_with('<') {
+            // `<unassigned>`, `<ignored>`.
+            true => 0,
+            false => u64::from_str_radix(address, 16).ok()?,
+        },
+        size: match rest.split_once("[size=") {
+            Some((_, size)) => bytes(size.split(']').next()?)?,
+            None => 0,
+        },
+        flags,
+    })
+}
+
+/// `512`, `16K`, `32G`.
+fn bytes(text: &str) -> Option<u64> {
+    const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(*unit));
+    let number: u64 = text.trim_end_matches(['K', 'M', 'G', 'T']).parse().ok()?;
+    number.checked_mul(1 << unit.map_or(0, |(_, shift)| *shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lines::lines;
+    use super::*;
+
+    fn read(text: &str) -> (Fact<Vec<Resource>>, usize) {
+        let lines: Vec<Line<'_>> = lines(text.as_bytes()).collect();
+        let mut trouble = Vec::new();
+        (resources(&lines, &mut trouble), trouble.len())
+    }
+
+    #[test]
+    fn reads_each_kind_of_region() {
+        let text = "\
+\tRegion 0: Memory at 38000000000 (64-bit, prefetchable) [size=32G]
+\tRegion 2: Memory at e0000000 (32-bit, non-prefetchable) [virtual] [size=16M]
+\tRegion 3: Memory at <unassigned> (64-bit, prefetchable) [disabled] [size=512]
+\tRegion 5: I/O ports at e000 [disabled] [size=64]";
+        // From include/linux/ioport.h.
+        let want = [
+            (0x380_0000_0000, 32 << 30, 0x10_2200),
+            (0, 0, 0),
+            (0xe000_0000, 16 << 20, 0x200),
+            (0, 512, 0x10_2200),
+            (0, 0, 0),
+            (0xe000, 64, 0x100),
+        ];
+        let want = want.into_iter().zip(0..).map(|((start, size, flags), bar)| Resource {
+            bar,
+            start,
+            size,
+            flags,
+        });
+        assert_eq!(read(text), (Fact::Known(want.collect()), 0));
+    }
+
+    #[test]
+    fn what_cannot_be_read_leaves_all_unknown() {
+        for text in [
+            "Region 0: Memory at",
+            "Region 9: Memory at 1000 (32-bit, prefetchable)",
+            "Region 0: Memory at 1000 (32-bit) [size=99999999999T]",
+            "Region 0: Memory at xyz (32-bit)",
+            "Region 0: nothing",
+        ] {
+            assert_eq!(read(text), (Fact::Unknown(Why::Broken), 1), "{text}");
+        }
+        assert!(matches!(read("\tControl: x").0, Fact::Known(list) if list.len() == 6));
+    }
+}

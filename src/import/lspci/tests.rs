@@ -1,0 +1,472 @@
+//! Whole texts, written by hand after what lspci prints.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::config::AcsBits;
+use crate::model::{Config, Place};
+
+const PARTS: &str = include_str!("../../../profiles/devices.toml");
+
+fn names() -> PciNames {
+    PciNames::new(None, PARTS).expect("the list of parts")
+}
+
+fn read(text: &str) -> Facts {
+    facts(text.as_bytes(), &names()).expect("facts")
+}
+
+fn device(facts: &Facts, bdf: &str) -> PciDevice {
+    let bdf = bdf.parse().expect("an address");
+    facts
+        .device(bdf)
+        .cloned()
+        .unwrap_or_else(|| panic!("{bdf} is not there"))
+}
+
+/// `root/bridge/bridge`, with a question mark where the root is not sure.
+fn place(facts: &Facts, bdf: &str) -> String {
+    match device(facts, bdf).place {
+        Fact::Known(Place { root, rooted, bridges }) => {
+            let bridges: Vec<String> = bridges.iter().map(|bridge| format!("/{bridge}")).collect();
+            format!("{root}{}{}", if rooted { "" } else { "?" }, bridges.concat())
+        }
+        Fact::Unknown(why) => format!("{why:?}"),
+    }
+}
+
+fn notes(facts: &Facts) -> Vec<String> {
+    let notes = facts.notes.iter();
+    notes.map(|note| format!("{}: {}", note.source, note.message)).collect()
+}
+
+/// A root port, and below it a GPU and a NIC's function: written by hand after what lspci 3.9 and 3.13 print.
+const MACHINE: &str = "\
+15:01.0 PCI bridge: Intel Corporation Device 352a (rev 04) (prog-if 00 [Normal decode])
+\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- FastB2B- DisINTx+
+\tStatus: Cap+ 66MHz- UDF- FastB2B- ParErr- DEVSEL=fast >TAbort- <TAbort- <MAbort- >SERR- <PERR- INTx-
+\tNUMA node: 1
+\tIOMMU group: 12
+\tBus: primary=15, secondary=16, subordinate=17, sec-latency=0
+\tCapabilities: [40] Express (v2) Root Port (Slot+), MSI 00
+\t\tDevCap:\tMaxPayload 512 bytes, PhantFunc 0
+\t\t\tExtTag+ RBE+
+\t\tDevCtl:\tCorrErr+ NonFatalErr+ FatalErr+ UnsupReq-
+\t\t\tRlxdOrd- ExtTag+ PhantFunc- AuxPwr- NoSnoop-
+\t\t\tMaxPayload 256 bytes, MaxReadReq 512 bytes
+\t\tLnkCap:\tPort #1, Speed 32GT/s, Width x16, ASPM not supported
+\t\t\tClockPM- Surprise+ LLActRep+ BwNot+ ASPMOptComp+
+\t\tLnkCtl:\tASPM Disabled; RCB 64 bytes, LnkDisable- CommClk+
+\t\t\tExtSynch- ClockPM- AutWidDis- BWInt- AutBWInt-
+\t\tLnkSta:\tSpeed 16GT/s (ok), Width x16 (ok)
+\t\t\tTrErr- Train- SlotClk+ DLActive+ BWMgmt+ ABWMgmt-
+\tCapabilities: [148 v1] Access Control Services
+\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans+
+\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir- UpstreamFwd+ EgressCtrl- DirectTrans-
+\tKernel driver in use: pcieport
+
+16:00.0 3D controller: NVIDIA Corporation Device 2335 (rev a1)
+\tSubsystem: NVIDIA Corporation Device 18bf
+\tPhysical Slot: 4
+\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- FastB2B- DisINTx+
+\tStatus: Cap+ 66MHz- UDF- FastB2B- ParErr- DEVSEL=fast >TAbort- <TAbort- <MAbort- >SERR- <PERR- INTx-
+\tNUMA node: 1
+\tRegion 0: Memory at 21a042000000 (64-bit, prefetchable) [size=16M]
+\tCapabilities: [60] Express (v2) Endpoint, IntMsgNum 0
+\tCapabilities: [100 v1] Device Serial Number b8-ce-f6-03-00-12-34-56
+\tKernel driver in use: nvidia
+\tKernel modules: nvidiafb, nouveau, nvidia
+
+16:00.1 Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]
+\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- FastB2B- DisINTx+
+\tStatus: Cap- 66MHz- UDF- FastB2B- ParErr- DEVSEL=fast >TAbort- <TAbort- <MAbort- >SERR- <PERR- INTx-
+\tRegion 0: Memory at <unassigned> (64-bit, prefetchable) [disabled] [size=32M]
+
+";
+
+#[test]
+fn what_is_printed_is_known() {
+    let facts = read(MACHINE);
+    let port = device(&facts, "15:01.0");
+    assert_eq!(port.ids.known().map(ToString::to_string).as_deref(), Some("8086:352a"));
+    assert_eq!(port.numa_node, Fact::Known(Some(1)));
+    let express = port.config.express.present().expect("a capability");
+    assert_eq!(
+        (express.port, express.slot, express.max_payload),
+        (PortType::RootPort, true, 256)
+    );
+    let acs = port.config.acs.present().expect("a capability");
+    assert_eq!((acs.offset, acs.control), (0x148, AcsBits(0x15)));
+    let attributes = port.attributes.as_ref().expect("attributes");
+    assert_eq!(attributes.driver, Fact::Known(Some("pcieport".to_owned())));
+    assert_eq!(attributes.iommu_group, Fact::Known(Some(12)));
+    let link = attributes.link.present().expect("a link");
+    assert_eq!(
+        (link.current.to_string(), link.max.to_string()),
+        ("16GT/s x16".into(), "32GT/s x16".into())
+    );
+
+    let gpu = device(&facts, "16:00.0");
+    assert_eq!(
+        gpu.ids.known().map(|ids| (ids.class, ids.device)),
+        Some((0x030200, Some(0x2335)))
+    );
+    assert_eq!(
+        gpu.config.serial_number.present().map(ToString::to_string).as_deref(),
+        Some("b8-ce-f6-03-00-12-34-56")
+    );
+    assert_eq!(place(&facts, "16:00.0"), "pci0000:15/0000:15:01.0");
+    assert_eq!(place(&facts, "15:01.0"), "pci0000:15");
+    assert_eq!(facts.unnamed_nics, ["16:00.1".parse().expect("an address")]);
+    assert_eq!(notes(&facts), [""; 0]);
+}
+
+#[test]
+fn what_is_not_printed_is_none_only_where_it_would_have_been() {
+    let facts = read(MACHINE);
+    let port = device(&facts, "15:01.0");
+    assert!(
+        port.config.ats.is_absent() && port.config.sriov.is_absent(),
+        "{:?}",
+        port.config
+    );
+    let gpu = device(&facts, "16:00.0");
+    assert_eq!(
+        gpu.config.express,
+        Fact::Unknown(Why::NotCovered),
+        "a title without registers"
+    );
+    assert!(gpu.config.acs.is_absent());
+    // Others have these lines.
+    assert_eq!(
+        gpu.attributes.as_ref().map(|of| of.iommu_group.clone()),
+        Some(Fact::Known(None))
+    );
+    let nic = device(&facts, "16:00.1");
+    assert_eq!(nic.numa_node, Fact::Known(None));
+    assert!(
+        nic.config.express.is_absent() && nic.config.ats.is_absent(),
+        "Cap- says there are none"
+    );
+    assert_eq!(
+        nic.attributes.as_ref().map(|of| of.driver.clone()),
+        Some(Fact::Known(None))
+    );
+
+    // Alone, it says nothing of nodes, groups and drivers; with nothing behind it, nor of anything that is not there.
+    let alone = &MACHINE[MACHINE.find("16:00.1").expect("the NIC")..];
+    let nic = device(&read(alone), "16:00.1");
+    assert_eq!(nic.numa_node, Fact::Unknown(Why::NotCovered));
+    assert!(nic.config.express.is_absent());
+    let nic = device(&read(alone.trim_end()), "16:00.1");
+    assert_eq!(nic.config.express, Fact::Unknown(Why::NotCovered));
+    let cut = &MACHINE[..MACHINE.find("\tCapabilities: [148").expect("the capability")];
+    let port = device(&read(cut), "15:01.0");
+    assert_eq!(port.config.acs, Fact::Unknown(Why::NotCovered));
+    assert!(
+        port.config.express.present().is_some(),
+        "what was printed before the cut is known"
+    );
+}
+
+#[test]
+fn root_ports_without_capabilities_beyond_have_none_where_that_space_is_read() {
+    let without = MACHINE.replace("[148 v1] Access Control Services", "[68] Debug port: BAR=1 offset=0000");
+    // The GPU, on a higher bus, shows that extended space is reached.
+    assert!(device(&read(&without), "15:01.0").config.acs.is_absent());
+    let nowhere = without.replace("[100 v1] Device Serial Number b8-ce-f6-03-00-12-34-56", "[68] Null");
+    assert_eq!(
+        device(&read(&nowhere), "15:01.0").config.acs,
+        Fact::Unknown(Why::NotCovered)
+    );
+}
+
+#[test]
+fn a_user_is_denied_capabilities_and_knows_the_tree() {
+    let mut text = String::new();
+    let mut skip = false;
+    for line in MACHINE.lines() {
+        let deeper = line.starts_with("\t\t");
+        if line.starts_with("\tCapabilities") {
+            if !skip {
+                text.push_str("\tCapabilities: <access denied>\n");
+            }
+            skip = true;
+        } else if !deeper {
+            skip = false;
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    let facts = read(&text);
+    let port = device(&facts, "15:01.0");
+    assert_eq!(
+        (&port.config.acs, &port.config.express),
+        (&Fact::Unknown(Why::Denied), &Fact::Unknown(Why::Denied))
+    );
+    assert_eq!(
+        place(&facts, "16:00.0"),
+        "pci0000:15?/0000:15:01.0",
+        "only root knows a root port"
+    );
+    // Part of every Xeon's root complex.
+    let with = format!("{text}\n15:00.0 System peripheral: Intel Corporation Device 09a2 (rev 04)\n");
+    assert_eq!(place(&read(&with), "16:00.0"), "pci0000:15/0000:15:01.0");
+}
+
+#[test]
+fn verbose_once_has_titles_alone() {
+    let text = "\
+0001:01:00.0 Ethernet controller: Mellanox Technologies Device 1021
+\tFlags: bus master, fast devsel, latency 0, IRQ 16, NUMA node 0, IOMMU group 5
+\tMemory at 21a042000000 (64-bit, prefetchable) [size=32M]
+\tCapabilities: [60] Express Endpoint, MSI 00
+\tCapabilities: [100] Address Translation Service (ATS)
+\tKernel driver in use: mlx5_core
+
+";
+    let nic = device(&read(text), "0001:01:00.0");
+    assert_eq!(nic.numa_node, Fact::Known(Some(0)));
+    assert_eq!(
+        (&nic.config.ats, &nic.config.express),
+        (&Fact::default(), &Fact::default())
+    );
+    assert!(nic.config.acs.is_absent());
+    let attributes = nic.attributes.expect("attributes");
+    assert_eq!(
+        (attributes.iommu_group, attributes.resources),
+        (Fact::Known(Some(5)), Fact::default())
+    );
+}
+
+#[test]
+fn a_device_that_fell_off_the_bus_has_its_ids_and_nothing_else() {
+    let text = "\
+16:00.0 3D controller: NVIDIA Corporation Device 2335 (rev ff) (prog-if ff)
+\t!!! Unknown header type 7f
+\tPhysical Slot: 4
+\tNUMA node: 1
+\tRegion 0: Memory at 21a042000000 (64-bit, prefetchable) [size=16M]
+\tKernel driver in use: nvidia
+
+";
+    let facts = read(text);
+    let gpu = device(&facts, "16:00.0");
+    assert!(gpu.ids.known().is_some_and(Ids::is_nvidia_gpu));
+    assert_eq!(
+        (&gpu.config.express, &gpu.config.acs),
+        (&Fact::Unknown(Why::Broken), &Fact::Unknown(Why::Broken))
+    );
+    assert_eq!(gpu.numa_node, Fact::Known(Some(1)));
+}
+
+#[test]
+fn management_functions_are_no_network_cards() {
+    let vpd =
+        "\tCapabilities: [48] Vital Product Data\n\t\tProduct Name: x\n\t\t\t[VA] Vendor specific: SW_MNG\n\t\tEnd\n";
+    let text = MACHINE.replace("\tStatus: Cap- 66MHz", "\tStatus: Cap+ 66MHz");
+    let text = text.trim_end().to_owned() + "\n" + vpd + "\n";
+    assert_eq!(read(&text).unnamed_nics, []);
+    assert_eq!(read(&text.replace("SW_MNG", "other")).unnamed_nics.len(), 1);
+}
+
+#[test]
+fn several_runs_add_up_unless_they_contradict_each_other() {
+    let plain = "15:01.0 0604: 8086:352a (rev 04)\n16:00.0 0302: 10de:2335 (rev a1)\n16:00.1 0207: 15b3:1021\n";
+    for text in [format!("{plain}\n{MACHINE}"), format!("{MACHINE}{plain}")] {
+        let facts = read(&text);
+        assert_eq!(place(&facts, "16:00.0"), "pci0000:15/0000:15:01.0");
+        assert_eq!(
+            device(&facts, "16:00.1").ids.known().and_then(|ids| ids.device),
+            Some(0x1021)
+        );
+        assert!(device(&facts, "15:01.0").config.acs.present().is_some());
+        assert_eq!(notes(&facts), [""; 0]);
+    }
+    let other =
+        "15:01.0 PCI bridge: Intel Corporation Device 1111\n\tBus: primary=15, secondary=40, subordinate=40\n\n";
+    for text in [format!("{other}{MACHINE}"), format!("{MACHINE}{other}")] {
+        let facts = read(&text);
+        assert_eq!(
+            place(&facts, "16:00.0"),
+            "pci0000:15/0000:15:01.0",
+            "the larger one is kept"
+        );
+        assert_eq!(notes(&facts).len(), 1);
+        assert!(notes(&facts)[0].contains("it is left out"), "{:?}", notes(&facts));
+    }
+}
+
+#[test]
+fn bridges_that_cannot_be_are_remarked_on_with_their_lines() {
+    let bridge = |bdf: &str, below: &str| {
+        format!(
+            "{bdf} PCI bridge: Intel Corporation Device 352a\n\tBus: primary=00, secondary={below}, subordinate=ff\n\n"
+        )
+    };
+    let facts = read(&(bridge("00:01.0", "01") + &bridge("00:02.0", "01") + &bridge("05:00.0", "05")));
+    assert_eq!(place(&facts, "05:00.0"), "Broken");
+    let notes = notes(&facts);
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(
+        notes[0].starts_with("lspci, line 4: 0000:00:01.0 and 0000:00:02.0 both lead to bus 01"),
+        "{notes:?}"
+    );
+    assert!(notes[1].starts_with("lspci, line 7: "), "{notes:?}");
+}
+
+/// A header of 64 bytes, of a switch port on bus 17 that leads to 18; the rest is zero.
+fn port_bytes(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    let mut put = |at: usize, these: &[u8]| {
+        if let Some(slot) = bytes.get_mut(at..at + these.len()) {
+            slot.copy_from_slice(these);
+        }
+    };
+    put(0x00, &[0x00, 0x10, 0x30, 0xc0, 0x07, 0x00, 0x10, 0x00]);
+    put(0x08, &[0xb0, 0x00, 0x04, 0x06, 0x00, 0x00, 0x01, 0x00]);
+    put(0x18, &[0x17, 0x18, 0x18, 0x00]);
+    put(0x34, &[0x40]);
+    // PCI Express, version 2, downstream port; ACS with request redirect on.
+    put(0x40, &[0x10, 0x00, 0x62, 0x00]);
+    put(0x100, &[0x0d, 0x00, 0x01, 0x00, 0x5f, 0x00, 0x04, 0x00]);
+    bytes
+}
+
+fn dumped(first: &str, bytes: &[u8]) -> String {
+    let rows = bytes.chunks(16).zip(0..).map(|(row, at): (&[u8], usize)| {
+        let row: Vec<String> = row.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{:02x}: {}\n", at * 16, row.join(" "))
+    });
+    format!("{first}\n{}\n", rows.collect::<String>())
+}
+
+#[test]
+fn bytes_say_what_they_reach() {
+    let first = "17:01.0 PCI bridge: Nobody Thing";
+    let config = |length: usize| -> Config { device(&read(&dumped(first, &port_bytes(length))), "17:01.0").config };
+    let all = config(4096);
+    assert_eq!(all.acs.present().map(|acs| acs.control), Some(AcsBits(4)));
+    assert!(all.ats.is_absent());
+    let legacy = config(256);
+    assert_eq!(
+        legacy.express.present().map(|express| express.port),
+        Some(PortType::DownstreamPort)
+    );
+    assert_eq!(
+        (&legacy.acs, &legacy.sriov),
+        (&Fact::Unknown(Why::NotCovered), &Fact::Unknown(Why::NotCovered))
+    );
+    let header = config(64);
+    assert_eq!(
+        (&header.express, &header.acs),
+        (&Fact::Unknown(Why::NotCovered), &Fact::Unknown(Why::NotCovered))
+    );
+    assert!(header.header.known().is_some());
+    // A text that was cut within the bytes.
+    assert_eq!(config(1000).acs, Fact::Unknown(Why::NotCovered));
+    assert_eq!(config(100).express, Fact::Unknown(Why::NotCovered));
+    assert_eq!(config(48), Config::default());
+    let facts = read(&(dumped(first, &port_bytes(64)) + "18:00.0 0302: 10de:2330\n"));
+    assert_eq!(place(&facts, "18:00.0"), "pci0000:17?/0000:17:01.0");
+}
+
+#[test]
+fn bytes_count_for_more_than_words() {
+    let text = "17:01.0 PCI bridge: Nobody Thing\n\tBus: primary=00, secondary=99, subordinate=99, sec-latency=0";
+    let facts = read(&dumped(text, &port_bytes(4096)));
+    let port = device(&facts, "17:01.0");
+    assert_eq!(port.ids.known().map(ToString::to_string).as_deref(), Some("1000:c030"));
+    // -vvv -x: the words have what 64 bytes do not.
+    let (before, after) = MACHINE.split_at(MACHINE.find("\n\n16:00.0").expect("a blank line") + 1);
+    let rows = dumped("", &port_bytes(64));
+    let text = format!("{before}{}{}", rows.trim_start(), after.trim_start_matches('\n'));
+    let port = device(&read(&text), "15:01.0");
+    assert_eq!(port.config.acs.present().map(|acs| acs.control), Some(AcsBits(0x15)));
+    assert_eq!(port.config.header.known().map(|header| header.device), Some(0xc030));
+}
+
+#[test]
+fn virtual_functions_on_a_bus_of_their_own_sit_below_the_bridge_of_their_physical_one() {
+    let text = "\
+00:01.0 PCI bridge: Intel Corporation Device 352a
+\tBus: primary=00, secondary=01, subordinate=02, sec-latency=0
+
+01:00.0 Ethernet controller: Mellanox Technologies Device 1021
+\tCapabilities: [180 v1] Single Root I/O Virtualization (SR-IOV)
+\t\tIOVCtl:\tEnable+ Migration- Interrupt- MSE+ ARIHierarchy+
+\t\tIOVSta:\tMigration-
+\t\tInitial VFs: 8, Total VFs: 8, Number of VFs: 2, Function Dependency Link: 00
+\t\tVF offset: 256, stride: 1, Device ID: 101e
+
+02:00.0 Ethernet controller: Mellanox Technologies Device 101e
+";
+    assert_eq!(place(&read(text), "02:00.0"), "pci0000:00/0000:00:01.0");
+    assert_eq!(
+        place(&read(&text.replace("VFs: 2", "VFs: 0")), "02:00.0"),
+        "pci0000:02?"
+    );
+}
+
+#[test]
+fn a_text_is_one_of_lspci_by_its_first_lines_of_functions() {
+    assert!(is_one(MACHINE.as_bytes()) && is_one(b"hello\n> 00:00.0 0600: 8086:0001"));
+    for text in [
+        "",
+        "hello",
+        "{}",
+        "-[0000:00]-+-00.0  x",
+        "00:01.0: BAR 0: assigned",
+        "\tControl: I/O-",
+    ] {
+        assert!(!is_one(text.as_bytes()), "{text}");
+    }
+}
+
+#[test]
+fn more_than_a_machine_has_is_refused_or_left_out() {
+    let line = |n: usize, class: &str| {
+        format!(
+            "{:04x}:{:02x}:{:02x}.{} {class}\n",
+            n >> 16,
+            n >> 8 & 0xff,
+            n >> 3 & 0x1f,
+            n & 7
+        )
+    };
+    let gpus: String = (0..1025).map(|n| line(n, "0302: 10de:2330")).collect();
+    assert!(facts(gpus.as_bytes(), &names()).is_err_and(|error| error.to_string().contains("1025 NVIDIA GPUs")));
+    let others: String = (0..66_000).map(|n| line(n, "0200: 15b3:1021")).collect();
+    let found = read(&others);
+    assert_eq!((found.devices().len(), found.unnamed_nics.len()), (65_536, 1024));
+    let notes = notes(&found);
+    assert!(
+        notes[0].ends_with("more than 65536 functions: 464 are left out"),
+        "{notes:?}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "\\PC*", bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        let names = names();
+        let _ = facts(text.as_bytes(), &names);
+        let _ = facts(&bytes, &names);
+    }
+
+    #[test]
+    fn no_change_of_a_text_makes_it_panic(
+        cuts in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), "\\PC{0,8}"), 1..12),
+    ) {
+        let names = names();
+        let mut text: Vec<char> = MACHINE.chars().collect();
+        text.extend(dumped("18:00.0 Bridge: x y", &port_bytes(4096)).chars());
+        for (from, length, with) in cuts {
+            let from = from.index(text.len().max(1)).min(text.len());
+            let to = (from + length.index(200)).min(text.len());
+            text.splice(from..to, with.chars());
+        }
+        let text: String = text.into_iter().collect();
+        let _ = facts(text.as_bytes(), &names);
+    }
+}

@@ -1,0 +1,250 @@
+//! Bus numbers → places: which bridges are above a function, for dumps that tell the bridges' bus numbers and no paths.
+//! It guesses nothing: a bus that no bridge of the dump leads to is a root bus only where that is sure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{Bdf, Fact, Place, RootBus, Why};
+
+/// More bridges one above the other than any machine has: 256 buses allow no more than 255.
+const DEEPEST: usize = 64;
+
+/// What is known of one function.
+pub(super) struct Node {
+    /// Its address.
+    pub bdf: Bdf,
+    /// The bus below it, where it is a bridge; 0 is a bridge that nobody set up.
+    pub secondary: Option<u8>,
+    /// It can only sit on a root bus.
+    pub on_root: bool,
+}
+
+/// The places of functions.
+pub(super) struct Tree {
+    above: BTreeMap<RootBus, Above>,
+    roots: BTreeSet<RootBus>,
+    aliases: BTreeMap<RootBus, RootBus>,
+}
+
+/// What leads to a bus.
+enum Above {
+    Bridge(Bdf),
+    /// Several bridges claim it: these two among them.
+    Several(Bdf, Bdf),
+}
+
+impl Tree {
+    /// Arranges the functions.
+    pub(super) fn new(nodes: &[Node]) -> Self {
+        let mut tree = Self {
+            above: BTreeMap::new(),
+            roots: BTreeSet::new(),
+            aliases: BTreeMap::new(),
+        };
+        for node in nodes {
+            if node.on_root {
+                tree.roots.insert(bus_of(node.bdf));
+            }
+            if let Some(bus) = node.secondary.filter(|bus| *bus != 0) {
+                let below = RootBus {
+                    domain: node.bdf.domain,
+                    bus,
+                };
+                tree.above
+                    .entry(below)
+                    .and_modify(|above| {
+                        let (Above::Bridge(first) | Above::Several(first, _)) = *above;
+                        *above = Above::Several(first, node.bdf);
+                    })
+                    .or_insert(Above::Bridge(node.bdf));
+            }
+        }
+        tree
+    }
+
+    /// Says that a function's virtual functions reach onto this bus, which no bridge leads to: they sit where it does.
+    pub(super) fn reaches(&mut self, physical: Bdf, bus: u8) {
+        let reached = RootBus {
+            domain: physical.domain,
+            bus,
+        };
+        if reached != bus_of(physical) && !self.above.contains_key(&reached) {
+            self.aliases.entry(reached).or_insert(bus_of(physical));
+        }
+    }
+
+    /// Where a function on this bus is.
+    pub(super) fn place(&self, bdf: Bdf) -> Fact<Place> {
+        let mut bridges = Vec::new();
+        let mut bus = bus_of(bdf);
+        loop {
+            match self.above.get(&bus) {
+                Some(Above::Several(..)) => return Fact::Unknown(Why::Broken),
+                // A circle gets here, too.
+                Some(Above::Bridge(_)) if bridges.len() == DEEPEST => return Fact::Unknown(Why::Broken),
+                Some(Above::Bridge(bridge)) => {
+                    bridges.push(*bridge);
+                    bus = bus_of(*bridge);
+                }
+                None => match self.aliases.get(&bus) {
+                    // An alias leads to a lower bus, so this ends.
+                    Some(of) if of.bus < bus.bus => bus = *of,
+                    _ => break,
+                },
+            }
+        }
+        bridges.reverse();
+        Fact::Known(Place {
+            root: bus,
+            rooted: bus.bus == 0 || self.roots.contains(&bus),
+            bridges,
+        })
+    }
+
+    /// What is wrong with the bus numbers, each with a bridge concerned: its place in the dump is the caller's to name.
+    pub(super) fn trouble(&self) -> Vec<(Bdf, String)> {
+        let mut trouble = Vec::new();
+        for (bus, above) in &self.above {
+            match above {
+                Above::Several(one, other) => trouble.push((
+                    *other,
+                    format!(
+                        "{one} and {other} both lead to bus {:02x}: where what is below sits is not known",
+                        bus.bus
+                    ),
+                )),
+                Above::Bridge(bridge) if self.leads_nowhere(*bridge) => trouble.push((
+                    *bridge,
+                    format!("the bridges above {bridge} lead in a circle: where it sits is not known"),
+                )),
+                Above::Bridge(_) => {}
+            }
+        }
+        trouble
+    }
+
+    fn leads_nowhere(&self, bridge: Bdf) -> bool {
+        let mut bus = bus_of(bridge);
+        for _ in 0..DEEPEST {
+            match self.above.get(&bus) {
+                Some(Above::Bridge(above)) => bus = bus_of(*above),
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+fn bus_of(bdf: Bdf) -> RootBus {
+    RootBus {
+        domain: bdf.domain,
+        bus: bdf.bus,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bdf(text: &str) -> Bdf {
+        text.parse().expect("an address")
+    }
+
+    fn node(text: &str, secondary: Option<u8>, on_root: bool) -> Node {
+        Node {
+            bdf: bdf(text),
+            secondary,
+            on_root,
+        }
+    }
+
+    fn tree(nodes: &[(&str, Option<u8>, bool)]) -> Tree {
+        let nodes: Vec<Node> = nodes.iter().map(|(a, b, c)| node(a, *b, *c)).collect();
+        Tree::new(&nodes)
+    }
+
+    /// `root/bridge/bridge`, with a question mark where the root is not sure.
+    fn place(tree: &Tree, of: &str) -> String {
+        match tree.place(bdf(of)) {
+            Fact::Known(place) => {
+                let sure = if place.rooted { "" } else { "?" };
+                let bridges = place.bridges.iter().map(|bridge| format!("/{bridge}"));
+                format!("{}{sure}{}", place.root, bridges.collect::<String>())
+            }
+            Fact::Unknown(why) => format!("{why:?}"),
+        }
+    }
+
+    #[test]
+    fn bridges_lead_to_the_bus_below_them() {
+        let tree = tree(&[
+            ("00:01.0", Some(1), false),
+            ("01:00.0", Some(2), false),
+            ("02:03.0", Some(7), false),
+            ("0001:00:01.0", Some(1), false),
+        ]);
+        assert_eq!(
+            place(&tree, "07:00.1"),
+            "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:03.0"
+        );
+        assert_eq!(place(&tree, "0001:01:00.0"), "pci0001:00/0001:00:01.0");
+        assert_eq!(place(&tree, "00:1f.0"), "pci0000:00");
+        assert!(tree.trouble().is_empty());
+    }
+
+    #[test]
+    fn a_bus_without_a_bridge_is_a_root_only_where_that_is_sure() {
+        let tree = tree(&[
+            ("17:02.0", Some(0x18), false),
+            ("40:00.0", None, true),
+            ("40:01.0", Some(0x41), false),
+            // Nobody set this one up.
+            ("40:02.0", Some(0), false),
+        ]);
+        assert_eq!(place(&tree, "18:00.0"), "pci0000:17?/0000:17:02.0");
+        assert_eq!(place(&tree, "41:00.0"), "pci0000:40/0000:40:01.0");
+        assert_eq!(place(&tree, "00:00.0"), "pci0000:00");
+    }
+
+    #[test]
+    fn two_bridges_to_one_bus_lead_nowhere() {
+        let tree = tree(&[
+            ("00:01.0", Some(1), false),
+            ("00:02.0", Some(1), false),
+            ("01:00.0", Some(2), false),
+            ("00:03.0", Some(3), false),
+        ]);
+        assert_eq!(place(&tree, "01:00.0"), "Broken");
+        assert_eq!(place(&tree, "02:00.0"), "Broken");
+        assert_eq!(place(&tree, "03:00.0"), "pci0000:00/0000:00:03.0");
+        let trouble = tree.trouble();
+        assert_eq!(trouble.len(), 1, "{trouble:?}");
+        assert!(
+            trouble[0]
+                .1
+                .contains("0000:00:01.0 and 0000:00:02.0 both lead to bus 01")
+        );
+    }
+
+    #[test]
+    fn circles_end() {
+        let tree = tree(&[
+            ("01:00.0", Some(2), false),
+            ("02:00.0", Some(1), false),
+            ("05:00.0", Some(5), false),
+        ]);
+        for of in ["01:00.0", "02:00.0", "05:00.0"] {
+            assert_eq!(place(&tree, of), "Broken", "{of}");
+        }
+        assert_eq!(tree.trouble().len(), 3);
+    }
+
+    #[test]
+    fn virtual_functions_sit_where_their_physical_one_does() {
+        let mut tree = tree(&[("00:01.0", Some(1), false), ("00:02.0", Some(3), false)]);
+        tree.reaches(bdf("01:00.0"), 2);
+        tree.reaches(bdf("01:00.0"), 3);
+        assert_eq!(place(&tree, "02:00.1"), "pci0000:00/0000:00:01.0");
+        // A bridge that is there counts for more.
+        assert_eq!(place(&tree, "03:00.0"), "pci0000:00/0000:00:02.0");
+    }
+}
