@@ -25,6 +25,9 @@ _gdr() {
             gdr,probe)
                 cmd="gdr__subcmd__probe"
                 ;;
+            gdr,snapshot)
+                cmd="gdr__subcmd__snapshot"
+                ;;
             gdr,topo)
                 cmd="gdr__subcmd__topo"
                 ;;
@@ -36,6 +39,9 @@ _gdr() {
                 ;;
             gdr__subcmd__help,probe)
                 cmd="gdr__subcmd__help__subcmd__probe"
+                ;;
+            gdr__subcmd__help,snapshot)
+                cmd="gdr__subcmd__help__subcmd__snapshot"
                 ;;
             gdr__subcmd__help,topo)
                 cmd="gdr__subcmd__help__subcmd__topo"
@@ -62,7 +68,7 @@ _gdr() {
 
     case "${cmd}" in
         gdr)
-            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version doctor topo probe help"
+            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version doctor topo probe snapshot help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -134,7 +140,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help)
-            opts="doctor topo probe help"
+            opts="doctor topo probe snapshot help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -192,6 +198,20 @@ _gdr() {
         gdr__subcmd__help__subcmd__probe__subcmd__copy)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__snapshot)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -336,6 +356,52 @@ _gdr() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__snapshot)
+            opts="-o -v -h --output --mask --live --diff --all --format --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --diff)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

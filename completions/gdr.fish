@@ -36,6 +36,7 @@ complete -c gdr -n "__fish_gdr_needs_command" -s V -l version -d 'Print version'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "snapshot" -d 'Record this machine in one file, to be looked at with --from anywhere'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l profile -d 'What the machine should be ready for: rdma, async, gdrcopy, p2p, or a file; may be given several times' -r
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l format -d 'How to print the report' -r -f -a "table\t'For people'
@@ -108,8 +109,24 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe help" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Where to write it; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Tell what differs between two recorded machines, or between two times of one, fact by fact' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: how to print it' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.doctor/1'"
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l mask -d 'Replace serial numbers, UUIDs, GUIDs, MAC and IP addresses, host and user names, each always by the same'
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l live -d 'Try the hardware too, as doctor --live does, and record what came of it'
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l all -d 'With --diff: also what differs between any two machines, as UUIDs do'
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "snapshot" -d 'Record this machine in one file, to be looked at with --from anywhere'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
