@@ -22,8 +22,8 @@ pub struct Patterns {
 
 /// Each alternative is named; a name that begins with `v_` is the part that is replaced.
 const CANDIDATES: &str = r#"(?ix-u)
-  (?P<mail> [a-z0-9_] [a-z0-9._+-]* @ (?P<v_mail> [a-z0-9._-]*) )
-| (?P<serial> (?: serial (?:[\ _-]?(?:number|no|num))? | asset[\ _-]?tag | \bs/n ) ["']? [\ \t]* [:=] [\ \t]* ["']? )
+  (?: [a-z0-9_] [a-z0-9._+-]* @ [a-z0-9._-]* )
+| (?: (?: serial (?:[\ _-]?(?:number|no|num))? | asset[\ _-]?tag | \bs/n ) ["']? [\ \t]* [:=] [\ \t]* ["']? )
   (?P<v_serial> [a-z0-9] [a-z0-9_.-]{3,} )
 | /(?:home|users)/ (?P<v_home> (?u-i:[^/\x00-\x20:"',;])+ )
 | /by-id/ (?P<v_disk> [a-z0-9_.+:-]+ )
@@ -33,11 +33,11 @@ const CANDIDATES: &str = r#"(?ix-u)
 | (?: systemd\.hostname | \bhostname ) = (?P<v_host> [a-z0-9._-]+ )
 | nfsroot= (?P<v_server> [a-z0-9._-]+ ) :
 | \b (?P<v_address_name> ip (?:-[0-9]{1,3}){4} ) \b
-| (?P<uuid> [0-9a-f]{8} (?:-[0-9a-f]{4}){3} - [0-9a-f]{12} | [0-9a-f]{8} (?:_[0-9a-f]{4}){3} _ [0-9a-f]{12} )
-| (?P<colons> [0-9a-f]* : [0-9a-f]* : [0-9a-f:]* )
-| (?P<dashes> [0-9a-f]{2} (?:-[0-9a-f]{2}){5,} )
-| (?P<dotted> [0-9]+ (?:\.[0-9]+){3,} )
-| (?P<hex> [0-9a-f]{12,} )
+| (?: [0-9a-f]{8} (?:-[0-9a-f]{4}){3} - [0-9a-f]{12} | [0-9a-f]{8} (?:_[0-9a-f]{4}){3} _ [0-9a-f]{12} )
+| (?: [0-9a-f]* : [0-9a-f]* : [0-9a-f:]* )
+| (?: [0-9a-f]{2} (?:-[0-9a-f]{2}){5,} )
+| (?: [0-9]+ (?:\.[0-9]+){3,} )
+| (?: [0-9a-f]{12,} )
 "#;
 
 /// What holds hosts on a kernel's command line and nowhere else.
@@ -82,15 +82,14 @@ pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str)
     }
     let special = found.len();
     let mut at = 0;
-    while let Some(captures) = patterns.candidates.captures_at(text, at) {
-        let Some(whole) = captures.get(0) else { break };
+    while let Some(whole) = patterns.candidates.find_at(text, at) {
         let mut scan = Scan {
             ledger,
             place,
             text,
             found: &mut found,
         };
-        let resume = scan.candidate(&captures, whole.range());
+        let resume = scan.candidate(patterns, whole.range());
         // A candidate has at least two bytes of ASCII.
         at = resume.max(whole.start() + 1).min(text.len());
     }
@@ -132,6 +131,38 @@ fn boot_address(ledger: &mut Ledger, range: Range<usize>, text: &str) -> Vec<Spa
     found
 }
 
+/// Which alternative a candidate is, told from its bytes: finding out from the pattern costs many times as much.
+enum Shape {
+    Mail(usize),
+    Uuid,
+    Colons,
+    Dashes,
+    Dotted,
+    Hex,
+    /// One of those with words in them.
+    Keyed,
+}
+
+fn shape(bytes: &[u8]) -> Shape {
+    let all = |other: u8| bytes.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == other);
+    if let Some(at) = bytes.iter().position(|byte| *byte == b'@') {
+        // Of those with words only this one has none before the sign.
+        let word = |byte: &u8| byte.is_ascii_alphanumeric() || b"._+-".contains(byte);
+        if bytes[..at].iter().all(word) {
+            return Shape::Mail(at);
+        }
+    }
+    match bytes {
+        _ if all(b'0') => Shape::Hex,
+        _ if all(b':') => Shape::Colons,
+        _ if bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') => Shape::Dotted,
+        _ if bytes.len() == 36 && bytes[8] != b'-' && all(b'_') => Shape::Uuid,
+        _ if all(b'-') && bytes.get(2) == Some(&b'-') => Shape::Dashes,
+        _ if all(b'-') && bytes.len() == 36 => Shape::Uuid,
+        _ => Shape::Keyed,
+    }
+}
+
 struct Scan<'a> {
     ledger: &'a mut Ledger,
     place: Place,
@@ -141,27 +172,28 @@ struct Scan<'a> {
 
 impl Scan<'_> {
     /// Decides on one candidate; returns where to go on.
-    fn candidate(&mut self, captures: &Captures<'_>, whole: Range<usize>) -> usize {
+    fn candidate(&mut self, patterns: &Patterns, whole: Range<usize>) -> usize {
+        match shape(&self.text.as_bytes()[whole.clone()]) {
+            Shape::Mail(at) => {
+                let host = whole.start + at + 1..whole.end;
+                self.mail(whole, host)
+            }
+            Shape::Uuid => self.uuid(whole),
+            Shape::Colons => self.colons(whole),
+            Shape::Dashes => self.dashes(whole),
+            Shape::Dotted => self.dotted(whole),
+            Shape::Hex => self.hex(whole),
+            Shape::Keyed => match patterns.candidates.captures_at(self.text, whole.start) {
+                Some(captures) => self.keyed(&captures, whole),
+                None => whole.end,
+            },
+        }
+    }
+
+    /// A candidate that is told by the words before it.
+    fn keyed(&mut self, captures: &Captures<'_>, whole: Range<usize>) -> usize {
         let part = |name: &str| captures.name(name).map(|part| part.range());
         let end = whole.end;
-        if let Some(host) = part("v_mail") {
-            return self.mail(whole, host);
-        }
-        if part("uuid").is_some() {
-            return self.uuid(whole);
-        }
-        if part("colons").is_some() {
-            return self.colons(whole);
-        }
-        if part("dashes").is_some() {
-            return self.dashes(whole);
-        }
-        if part("dotted").is_some() {
-            return self.dotted(whole);
-        }
-        if part("hex").is_some() {
-            return self.hex(whole);
-        }
         if let Some(range) = part("v_serial") {
             return self.serial(range);
         }
