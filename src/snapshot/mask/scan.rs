@@ -6,10 +6,10 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use regex::{Captures, Regex};
+use regex::Regex;
 
 use super::ledger::Ledger;
-use super::words::{UNIT_SUFFIXES, Word};
+use super::words::UNIT_SUFFIXES;
 
 /// A part of a text and what stands for it. The part may stand for itself: then nothing inside it is anything else.
 pub type Span = (Range<usize>, String);
@@ -163,11 +163,12 @@ fn shape(bytes: &[u8]) -> Shape {
     }
 }
 
-struct Scan<'a> {
-    ledger: &'a mut Ledger,
-    place: Place,
-    text: &'a str,
-    found: &'a mut Vec<Span>,
+/// A text under way.
+pub(super) struct Scan<'a> {
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) place: Place,
+    pub(super) text: &'a str,
+    pub(super) found: &'a mut Vec<Span>,
 }
 
 impl Scan<'_> {
@@ -190,47 +191,11 @@ impl Scan<'_> {
         }
     }
 
-    /// A candidate that is told by the words before it.
-    fn keyed(&mut self, captures: &Captures<'_>, whole: Range<usize>) -> usize {
-        let part = |name: &str| captures.name(name).map(|part| part.range());
-        let end = whole.end;
-        if let Some(range) = part("v_serial") {
-            return self.serial(range);
-        }
-        if let Some(range) = part("v_home") {
-            self.ledger.meet(Word::User, &self.text[range.clone()]);
-            let name = self.ledger.user(&self.text[range.clone()]);
-            self.found.push((range, name));
-            return end;
-        }
-        for name in ["v_host", "v_server", "v_address_name"] {
-            if let Some(range) = part(name) {
-                let host = self.ledger.host(&self.text[range.clone()]);
-                self.found.push((range, host));
-                return end;
-            }
-        }
-        if let Some(range) = part("v_disk") {
-            return self.disk(range);
-        }
-        if let Some(range) = part("v_qualified") {
-            // What an id of another shape follows is masked by that shape.
-            if self.text[range.clone()].starts_with("uuid:") {
-                return range.start;
-            }
-            return self.as_serial(range);
-        }
-        if let Some(range) = part("v_nvme").or(part("v_volume")) {
-            return self.digits(range);
-        }
-        end
-    }
-
-    fn before(&self, at: usize) -> u8 {
+    pub(super) fn before(&self, at: usize) -> u8 {
         self.text.as_bytes()[..at].last().copied().unwrap_or(b' ')
     }
 
-    fn after(&self, at: usize) -> u8 {
+    pub(super) fn after(&self, at: usize) -> u8 {
         self.text.as_bytes().get(at).copied().unwrap_or(b' ')
     }
 
@@ -262,7 +227,7 @@ impl Scan<'_> {
         end
     }
 
-    fn uuid(&mut self, range: Range<usize>) -> usize {
+    pub(super) fn uuid(&mut self, range: Range<usize>) -> usize {
         if self.after(range.end).is_ascii_hexdigit() {
             return range.start + 8;
         }
@@ -274,7 +239,7 @@ impl Scan<'_> {
     }
 
     /// Puts `digits` where the range has hexadecimal digits; separators stay.
-    fn keep_shape(&mut self, range: Range<usize>, digits: &str) -> usize {
+    pub(super) fn keep_shape(&mut self, range: Range<usize>, digits: &str) -> usize {
         let end = range.end;
         let original = &self.text[range.clone()];
         let mut digits = digits.chars();
@@ -402,7 +367,7 @@ impl Scan<'_> {
         })
     }
 
-    fn eui(&mut self, range: Range<usize>) -> usize {
+    pub(super) fn eui(&mut self, range: Range<usize>) -> usize {
         let masked = self.ledger.eui(self.value(&range));
         self.keep_shape(range, &format!("{masked:016x}"))
     }
@@ -470,80 +435,5 @@ impl Scan<'_> {
             _ => {}
         }
         end
-    }
-
-    fn serial(&mut self, range: Range<usize>) -> usize {
-        let text = &self.text[range.clone()];
-        let trimmed = text.trim_end_matches(['.', '-', '_']).len();
-        let range = range.start..range.start + trimmed;
-        // A serial port is told of in the same words.
-        if self.after(range.end) == b'/' || !text.bytes().any(|byte| byte.is_ascii_digit()) {
-            return range.end;
-        }
-        self.as_serial(range)
-    }
-
-    fn as_serial(&mut self, range: Range<usize>) -> usize {
-        let end = range.end;
-        let masked = self.ledger.serial(&self.text[range.clone()]);
-        self.found.push((range, masked));
-        end
-    }
-
-    /// Hexadecimal digits of any number, with separators.
-    fn digits(&mut self, range: Range<usize>) -> usize {
-        // The beginning of a longer id, which has a shape of its own.
-        if self.after(range.end).is_ascii_hexdigit() {
-            return range.start;
-        }
-        let digits: String = self.text[range.clone()]
-            .chars()
-            .filter(char::is_ascii_hexdigit)
-            .collect();
-        let masked = self.ledger.hex_serial(&digits);
-        self.keep_shape(range, &masked)
-    }
-
-    /// A name in `/dev/disk/by-id`: `BUS-MODEL_SERIAL`, with a namespace or a partition behind it.
-    fn disk(&mut self, range: Range<usize>) -> usize {
-        let name = &self.text[range.clone()];
-        // These have shapes of their own.
-        if ["eui.", "wwn-", "uuid", "nvme.", "dm-name"]
-            .iter()
-            .any(|shape| name.contains(shape))
-        {
-            return self.disk_number(range);
-        }
-        let stem = name.rsplit_once("-part").map_or(name, |(stem, _)| stem);
-        let pieces = stem.char_indices().filter(|(_, c)| *c == '_').map(|(at, _)| at + 1);
-        let mut ends = (stem.len(), stem.len());
-        for start in pieces.rev() {
-            ends = (start, ends.0.max(start));
-            let piece = stem.get(start..ends.1).unwrap_or_default().trim_end_matches('_');
-            // Namespaces are small numbers.
-            if piece.len() > 2 && piece.bytes().any(|byte| byte.is_ascii_digit()) {
-                self.as_serial(range.start + start..range.start + start + piece.len());
-                break;
-            }
-        }
-        range.end
-    }
-
-    /// `wwn-0x…`, `nvme-eui.…`: digits after the last mark.
-    fn disk_number(&mut self, range: Range<usize>) -> usize {
-        let name = &self.text[range.clone()];
-        let mark = ["eui.", "wwn-0x"]
-            .iter()
-            .find_map(|mark| Some(name.find(mark)? + mark.len()));
-        let Some(start) = mark.map(|at| range.start + at) else {
-            return range.start;
-        };
-        let digits = self.text[start..].bytes().take_while(u8::is_ascii_hexdigit).count();
-        match digits {
-            16 => self.eui(start..start + 16),
-            32 => self.uuid(start..start + 32),
-            _ => self.digits(start..start + digits),
-        };
-        range.end
     }
 }
