@@ -87,23 +87,27 @@ impl Scan<'_> {
             return self.disk_number(range);
         }
         let stem = name.rsplit_once("-part").map_or(name, |(stem, _)| stem);
-        let pieces = stem.char_indices().filter(|(_, c)| *c == '_').map(|(at, _)| at + 1);
-        let mut ends = (stem.len(), stem.len());
-        for start in pieces.rev() {
-            ends = (start, ends.0.max(start));
-            let piece = stem.get(start..ends.1).unwrap_or_default().trim_end_matches('_');
-            // Namespaces are small numbers.
+        let mut end = stem.len();
+        // Namespaces are small numbers, and stand behind the serial number.
+        let marks = stem.match_indices('_').map(|(at, _)| at).rev();
+        for mark in marks.chain(stem.find('-')) {
+            let piece = stem.get(mark + 1..end).unwrap_or_default().trim_end_matches('_');
             if piece.len() > 2 && piece.bytes().any(|byte| byte.is_ascii_digit()) {
-                self.as_serial(range.start + start..range.start + start + piece.len());
+                let start = range.start + mark + 1;
+                self.as_serial(start..start + piece.len());
                 break;
             }
+            end = mark;
         }
         range.end
     }
 
-    /// `wwn-0x…`, `nvme-eui.…`: digits after the last mark.
+    /// `wwn-0x…`, `nvme-eui.…`: digits after the last mark. The ids of volume managers have digits of other kinds too.
     fn disk_number(&mut self, range: Range<usize>) -> usize {
         let name = &self.text[range.clone()];
+        if let Some(at) = name.find("uuid-") {
+            return self.as_serial(range.start + at + "uuid-".len()..range.end);
+        }
         let mark = ["eui.", "wwn-0x"]
             .iter()
             .find_map(|mark| Some(name.find(mark)? + mark.len()));

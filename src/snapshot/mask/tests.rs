@@ -107,6 +107,15 @@ fn each_shape_becomes_another_of_its_shape() {
             "/dev/disk/by-id/nvme-SAMSUNG_MZQL23T8_S64DNX0R123456_1-part2",
             "/dev/disk/by-id/nvme-SAMSUNG_MZQL23T8_MASKED00000001_1-part2",
         ),
+        ("/dev/disk/by-id/virtio-ab12cd34ef", "/dev/disk/by-id/virtio-MASKED0001"),
+        (
+            "/dev/disk/by-id/lvm-pv-uuid-AbC123-x7Yz-0000-aaaa-bbbb-cccc-dEf456",
+            "/dev/disk/by-id/lvm-pv-uuid-MASKED00000000000000000000000000000001",
+        ),
+        (
+            "/dev/disk/by-id/dm-name-node17_vg-root",
+            "/dev/disk/by-id/dm-name-maskedhost1_vg-root",
+        ),
         (
             "/home/bob/x /Users/bob /root/y",
             "/home/maskeduser1/x /Users/maskeduser1 /root/y",
