@@ -5,6 +5,7 @@
 //! What is masked stays what it is when it is masked again.
 
 mod bytes;
+mod keyed;
 mod ledger;
 mod scan;
 mod words;

@@ -6,10 +6,10 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use regex::{Captures, Regex};
+use regex::Regex;
 
 use super::ledger::Ledger;
-use super::words::{UNIT_SUFFIXES, Word};
+use super::words::UNIT_SUFFIXES;
 
 /// A part of a text and what stands for it. The part may stand for itself: then nothing inside it is anything else.
 pub type Span = (Range<usize>, String);
@@ -22,8 +22,8 @@ pub struct Patterns {
 
 /// Each alternative is named; a name that begins with `v_` is the part that is replaced.
 const CANDIDATES: &str = r#"(?ix-u)
-  (?P<mail> [a-z0-9_] [a-z0-9._+-]* @ (?P<v_mail> [a-z0-9._-]*) )
-| (?P<serial> (?: serial (?:[\ _-]?(?:number|no|num))? | asset[\ _-]?tag | \bs/n ) ["']? [\ \t]* [:=] [\ \t]* ["']? )
+  (?: [a-z0-9_] [a-z0-9._+-]* @ [a-z0-9._-]* )
+| (?: (?: serial (?:[\ _-]?(?:number|no|num))? | asset[\ _-]?tag | \bs/n ) ["']? [\ \t]* [:=] [\ \t]* ["']? )
   (?P<v_serial> [a-z0-9] [a-z0-9_.-]{3,} )
 | /(?:home|users)/ (?P<v_home> (?u-i:[^/\x00-\x20:"',;])+ )
 | /by-id/ (?P<v_disk> [a-z0-9_.+:-]+ )
@@ -33,11 +33,11 @@ const CANDIDATES: &str = r#"(?ix-u)
 | (?: systemd\.hostname | \bhostname ) = (?P<v_host> [a-z0-9._-]+ )
 | nfsroot= (?P<v_server> [a-z0-9._-]+ ) :
 | \b (?P<v_address_name> ip (?:-[0-9]{1,3}){4} ) \b
-| (?P<uuid> [0-9a-f]{8} (?:-[0-9a-f]{4}){3} - [0-9a-f]{12} | [0-9a-f]{8} (?:_[0-9a-f]{4}){3} _ [0-9a-f]{12} )
-| (?P<colons> [0-9a-f]* : [0-9a-f]* : [0-9a-f:]* )
-| (?P<dashes> [0-9a-f]{2} (?:-[0-9a-f]{2}){5,} )
-| (?P<dotted> [0-9]+ (?:\.[0-9]+){3,} )
-| (?P<hex> [0-9a-f]{12,} )
+| (?: [0-9a-f]{8} (?:-[0-9a-f]{4}){3} - [0-9a-f]{12} | [0-9a-f]{8} (?:_[0-9a-f]{4}){3} _ [0-9a-f]{12} )
+| (?: [0-9a-f]* : [0-9a-f]* : [0-9a-f:]* )
+| (?: [0-9a-f]{2} (?:-[0-9a-f]{2}){5,} )
+| (?: [0-9]+ (?:\.[0-9]+){3,} )
+| (?: [0-9a-f]{12,} )
 "#;
 
 /// What holds hosts on a kernel's command line and nowhere else.
@@ -82,15 +82,14 @@ pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str)
     }
     let special = found.len();
     let mut at = 0;
-    while let Some(captures) = patterns.candidates.captures_at(text, at) {
-        let Some(whole) = captures.get(0) else { break };
+    while let Some(whole) = patterns.candidates.find_at(text, at) {
         let mut scan = Scan {
             ledger,
             place,
             text,
             found: &mut found,
         };
-        let resume = scan.candidate(&captures, whole.range());
+        let resume = scan.candidate(patterns, whole.range());
         // A candidate has at least two bytes of ASCII.
         at = resume.max(whole.start() + 1).min(text.len());
     }
@@ -132,73 +131,71 @@ fn boot_address(ledger: &mut Ledger, range: Range<usize>, text: &str) -> Vec<Spa
     found
 }
 
-struct Scan<'a> {
-    ledger: &'a mut Ledger,
-    place: Place,
-    text: &'a str,
-    found: &'a mut Vec<Span>,
+/// Which alternative a candidate is, told from its bytes: finding out from the pattern costs many times as much.
+enum Shape {
+    Mail(usize),
+    Uuid,
+    Colons,
+    Dashes,
+    Dotted,
+    Hex,
+    /// One of those with words in them.
+    Keyed,
+}
+
+fn shape(bytes: &[u8]) -> Shape {
+    let all = |other: u8| bytes.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == other);
+    if let Some(at) = bytes.iter().position(|byte| *byte == b'@') {
+        // Of those with words only this one has none before the sign.
+        let word = |byte: &u8| byte.is_ascii_alphanumeric() || b"._+-".contains(byte);
+        if bytes[..at].iter().all(word) {
+            return Shape::Mail(at);
+        }
+    }
+    match bytes {
+        _ if all(b'0') => Shape::Hex,
+        _ if all(b':') => Shape::Colons,
+        _ if bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') => Shape::Dotted,
+        _ if bytes.len() == 36 && bytes[8] != b'-' && all(b'_') => Shape::Uuid,
+        _ if all(b'-') && bytes.get(2) == Some(&b'-') => Shape::Dashes,
+        _ if all(b'-') && bytes.len() == 36 => Shape::Uuid,
+        _ => Shape::Keyed,
+    }
+}
+
+/// A text under way.
+pub(super) struct Scan<'a> {
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) place: Place,
+    pub(super) text: &'a str,
+    pub(super) found: &'a mut Vec<Span>,
 }
 
 impl Scan<'_> {
     /// Decides on one candidate; returns where to go on.
-    fn candidate(&mut self, captures: &Captures<'_>, whole: Range<usize>) -> usize {
-        let part = |name: &str| captures.name(name).map(|part| part.range());
-        let end = whole.end;
-        if let Some(host) = part("v_mail") {
-            return self.mail(whole, host);
-        }
-        if part("uuid").is_some() {
-            return self.uuid(whole);
-        }
-        if part("colons").is_some() {
-            return self.colons(whole);
-        }
-        if part("dashes").is_some() {
-            return self.dashes(whole);
-        }
-        if part("dotted").is_some() {
-            return self.dotted(whole);
-        }
-        if part("hex").is_some() {
-            return self.hex(whole);
-        }
-        if let Some(range) = part("v_serial") {
-            return self.serial(range);
-        }
-        if let Some(range) = part("v_home") {
-            self.ledger.meet(Word::User, &self.text[range.clone()]);
-            let name = self.ledger.user(&self.text[range.clone()]);
-            self.found.push((range, name));
-            return end;
-        }
-        for name in ["v_host", "v_server", "v_address_name"] {
-            if let Some(range) = part(name) {
-                let host = self.ledger.host(&self.text[range.clone()]);
-                self.found.push((range, host));
-                return end;
+    fn candidate(&mut self, patterns: &Patterns, whole: Range<usize>) -> usize {
+        match shape(&self.text.as_bytes()[whole.clone()]) {
+            Shape::Mail(at) => {
+                let host = whole.start + at + 1..whole.end;
+                self.mail(whole, host)
             }
+            Shape::Uuid => self.uuid(whole),
+            Shape::Colons => self.colons(whole),
+            Shape::Dashes => self.dashes(whole),
+            Shape::Dotted => self.dotted(whole),
+            Shape::Hex => self.hex(whole),
+            Shape::Keyed => match patterns.candidates.captures_at(self.text, whole.start) {
+                Some(captures) => self.keyed(&captures, whole),
+                None => whole.end,
+            },
         }
-        if let Some(range) = part("v_disk") {
-            return self.disk(range);
-        }
-        if let Some(range) = part("v_qualified") {
-            // What an id of another shape follows is masked by that shape.
-            if self.text[range.clone()].starts_with("uuid:") {
-                return range.start;
-            }
-            return self.as_serial(range);
-        }
-        if let Some(range) = part("v_nvme").or(part("v_volume")) {
-            return self.digits(range);
-        }
-        end
     }
 
-    fn before(&self, at: usize) -> u8 {
+    pub(super) fn before(&self, at: usize) -> u8 {
         self.text.as_bytes()[..at].last().copied().unwrap_or(b' ')
     }
 
-    fn after(&self, at: usize) -> u8 {
+    pub(super) fn after(&self, at: usize) -> u8 {
         self.text.as_bytes().get(at).copied().unwrap_or(b' ')
     }
 
@@ -230,7 +227,7 @@ impl Scan<'_> {
         end
     }
 
-    fn uuid(&mut self, range: Range<usize>) -> usize {
+    pub(super) fn uuid(&mut self, range: Range<usize>) -> usize {
         if self.after(range.end).is_ascii_hexdigit() {
             return range.start + 8;
         }
@@ -242,7 +239,7 @@ impl Scan<'_> {
     }
 
     /// Puts `digits` where the range has hexadecimal digits; separators stay.
-    fn keep_shape(&mut self, range: Range<usize>, digits: &str) -> usize {
+    pub(super) fn keep_shape(&mut self, range: Range<usize>, digits: &str) -> usize {
         let end = range.end;
         let original = &self.text[range.clone()];
         let mut digits = digits.chars();
@@ -370,7 +367,7 @@ impl Scan<'_> {
         })
     }
 
-    fn eui(&mut self, range: Range<usize>) -> usize {
+    pub(super) fn eui(&mut self, range: Range<usize>) -> usize {
         let masked = self.ledger.eui(self.value(&range));
         self.keep_shape(range, &format!("{masked:016x}"))
     }
@@ -438,80 +435,5 @@ impl Scan<'_> {
             _ => {}
         }
         end
-    }
-
-    fn serial(&mut self, range: Range<usize>) -> usize {
-        let text = &self.text[range.clone()];
-        let trimmed = text.trim_end_matches(['.', '-', '_']).len();
-        let range = range.start..range.start + trimmed;
-        // A serial port is told of in the same words.
-        if self.after(range.end) == b'/' || !text.bytes().any(|byte| byte.is_ascii_digit()) {
-            return range.end;
-        }
-        self.as_serial(range)
-    }
-
-    fn as_serial(&mut self, range: Range<usize>) -> usize {
-        let end = range.end;
-        let masked = self.ledger.serial(&self.text[range.clone()]);
-        self.found.push((range, masked));
-        end
-    }
-
-    /// Hexadecimal digits of any number, with separators.
-    fn digits(&mut self, range: Range<usize>) -> usize {
-        // The beginning of a longer id, which has a shape of its own.
-        if self.after(range.end).is_ascii_hexdigit() {
-            return range.start;
-        }
-        let digits: String = self.text[range.clone()]
-            .chars()
-            .filter(char::is_ascii_hexdigit)
-            .collect();
-        let masked = self.ledger.hex_serial(&digits);
-        self.keep_shape(range, &masked)
-    }
-
-    /// A name in `/dev/disk/by-id`: `BUS-MODEL_SERIAL`, with a namespace or a partition behind it.
-    fn disk(&mut self, range: Range<usize>) -> usize {
-        let name = &self.text[range.clone()];
-        // These have shapes of their own.
-        if ["eui.", "wwn-", "uuid", "nvme.", "dm-name"]
-            .iter()
-            .any(|shape| name.contains(shape))
-        {
-            return self.disk_number(range);
-        }
-        let stem = name.rsplit_once("-part").map_or(name, |(stem, _)| stem);
-        let pieces = stem.char_indices().filter(|(_, c)| *c == '_').map(|(at, _)| at + 1);
-        let mut ends = (stem.len(), stem.len());
-        for start in pieces.rev() {
-            ends = (start, ends.0.max(start));
-            let piece = stem.get(start..ends.1).unwrap_or_default().trim_end_matches('_');
-            // Namespaces are small numbers.
-            if piece.len() > 2 && piece.bytes().any(|byte| byte.is_ascii_digit()) {
-                self.as_serial(range.start + start..range.start + start + piece.len());
-                break;
-            }
-        }
-        range.end
-    }
-
-    /// `wwn-0x…`, `nvme-eui.…`: digits after the last mark.
-    fn disk_number(&mut self, range: Range<usize>) -> usize {
-        let name = &self.text[range.clone()];
-        let mark = ["eui.", "wwn-0x"]
-            .iter()
-            .find_map(|mark| Some(name.find(mark)? + mark.len()));
-        let Some(start) = mark.map(|at| range.start + at) else {
-            return range.start;
-        };
-        let digits = self.text[start..].bytes().take_while(u8::is_ascii_hexdigit).count();
-        match digits {
-            16 => self.eui(start..start + 16),
-            32 => self.uuid(start..start + 32),
-            _ => self.digits(start..start + digits),
-        };
-        range.end
     }
 }

@@ -107,6 +107,15 @@ fn each_shape_becomes_another_of_its_shape() {
             "/dev/disk/by-id/nvme-SAMSUNG_MZQL23T8_S64DNX0R123456_1-part2",
             "/dev/disk/by-id/nvme-SAMSUNG_MZQL23T8_MASKED00000001_1-part2",
         ),
+        ("/dev/disk/by-id/virtio-ab12cd34ef", "/dev/disk/by-id/virtio-MASKED0001"),
+        (
+            "/dev/disk/by-id/lvm-pv-uuid-AbC123-x7Yz-0000-aaaa-bbbb-cccc-dEf456",
+            "/dev/disk/by-id/lvm-pv-uuid-MASKED00000000000000000000000000000001",
+        ),
+        (
+            "/dev/disk/by-id/dm-name-node17_vg-root",
+            "/dev/disk/by-id/dm-name-maskedhost1_vg-root",
+        ),
         (
             "/home/bob/x /Users/bob /root/y",
             "/home/maskeduser1/x /Users/maskeduser1 /root/y",
@@ -362,6 +371,37 @@ fn the_serial_number_of_a_configuration_space() {
             "an HCA's GUID and its serial number are one number"
         );
     }
+}
+
+#[test]
+fn a_masked_configuration_space_reads_the_same_but_for_its_serial_number() {
+    use crate::model::Fact;
+    use crate::model::config::SerialNumber;
+    let mut space = vec![0; 4096];
+    space[0..4].copy_from_slice(&[0xb3, 0x15, 0x21, 0x10]);
+    space[6] = 0x10;
+    space[0x34] = 0x60;
+    space[0x60..0x64].copy_from_slice(&[0x10, 0x00, 0x02, 0x00]);
+    space[0x100..0x104].copy_from_slice(&[0x0d, 0x00, 0x01, 0x15]);
+    space[0x104..0x108].copy_from_slice(&[0x5f, 0x00, 0x1d, 0x00]);
+    space[0x150..0x15c].copy_from_slice(&[0x03, 0x00, 0x01, 0x00, 8, 7, 6, 5, 4, 3, 2, 1]);
+    let path = "/sys/bus/pci/devices/0000:16:00.0/config";
+    let recorded = Recorded {
+        bytes: Some(Hex(space.clone())),
+        ..Recorded::default()
+    };
+    let mut snapshot = with_text("/x", "");
+    snapshot.files.insert(path.to_owned(), recorded);
+    mask(&mut snapshot, &known());
+    let masked = &snapshot.files[path].bytes.as_ref().expect("bytes").0;
+    let decode = |space: &[u8]| crate::pci::decode(&space, crate::pci::Depth::Full);
+    let (mut before, after) = (decode(&space), decode(masked));
+    assert_eq!(
+        before.serial_number,
+        Fact::Known(Some(SerialNumber(0x0102_0304_0506_0708)))
+    );
+    before.serial_number = Fact::Known(Some(SerialNumber(0x0200_0000_0000_0001)));
+    assert_eq!(before, after);
 }
 
 #[test]

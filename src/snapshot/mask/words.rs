@@ -154,7 +154,7 @@ impl Words {
 
 /// Each place where the pattern stands as a whole word.
 fn whole_words(pattern: &Regex, text: &str, mut each: impl FnMut(std::ops::Range<usize>)) {
-    let joined = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let joined = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let mut at = 0;
     while let Some(found) = pattern.find_at(text, at) {
         let range = found.range();
