@@ -1,0 +1,28 @@
+//! Any text is read as lspci's without a panic, and what it tells can be judged and drawn.
+//!
+//! `cargo +nightly fuzz run lspci_text fuzz/corpus/lspci_text fuzz/seeds/lspci_text`
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use gdr::import;
+use gdr::pci::PciNames;
+use gdr::topo::{self, Forest};
+use libfuzzer_sys::fuzz_target;
+
+static NAMES: LazyLock<PciNames> = LazyLock::new(|| PciNames::new(None, "devices = []").expect("an empty list"));
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(facts) = import::facts(bytes, &NAMES) else {
+        return;
+    };
+    let topology = topo::topology(&facts);
+    let forest = Forest::new(facts.devices());
+    for a in 0..topology.rows.len().min(4) {
+        for b in 0..topology.rows.len().min(4) {
+            // An error is words for the user.
+            let _ = topo::between(&facts, &forest, &topology, a, b);
+        }
+    }
+});
