@@ -4,6 +4,7 @@ mod support;
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -526,16 +527,45 @@ fn two_machines_are_compared_by_fact() {
     assert!(missing.stderr.contains("none"), "{}", missing.stderr);
 }
 
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("the file").permissions().mode() & 0o777
+}
+
+#[test]
+fn what_names_the_machine_is_its_owners() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| dir.path().join(name);
+    assert_eq!(run(&["snapshot", "-o", text_of(&at("new.json"))]).code, 0);
+    assert_eq!(mode(&at("new.json")), 0o600);
+    fs::set_permissions(at("new.json"), fs::Permissions::from_mode(0o640)).expect("a mode");
+    assert_eq!(run(&["snapshot", "-o", text_of(&at("new.json"))]).code, 0);
+    assert_eq!(mode(&at("new.json")), 0o640, "a file keeps its mode");
+    assert_eq!(run(&["snapshot", "--mask", "-o", text_of(&at("masked.json"))]).code, 0);
+    assert_eq!(mode(&at("masked.json")), 0o644);
+    symlink("new.json", at("link.json")).expect("a link");
+    assert_eq!(run(&["snapshot", "-o", text_of(&at("link.json"))]).code, 0);
+    let link = fs::symlink_metadata(at("link.json")).expect("the link");
+    assert!(link.is_symlink(), "a link stays one");
+    let mut left: Vec<_> = fs::read_dir(dir.path())
+        .expect("the directory")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["link.json", "masked.json", "new.json"]);
+}
+
 #[test]
 fn what_needs_the_machine_itself_says_so() {
     let (_dir, file) = recorded("h200-x1", &[]);
     for (args, words) in [
         (&["doctor", "--live"][..], "gdr snapshot --live"),
         (&["probe", "copy"], "--from"),
+        (&["snapshot", "--mask", "--all", "-o", "-"], "cannot be used with"),
     ] {
         let run = with(&file, args);
         assert_eq!(run.code, 2);
         assert!(run.stderr.contains(words), "{}", run.stderr);
     }
     assert_eq!(run(&["--from", text_of(&file), "--sysroot", "/", "topo"]).code, 2);
+    assert_eq!(with(&file, &["snapshot", "--live", "-o", "-"]).code, 2);
 }

@@ -153,7 +153,7 @@ pub struct SnapshotOptions {
     pub diff: Option<Vec<PathBuf>>,
 
     /// With --diff: also what differs between any two machines, as UUIDs do
-    #[arg(long, requires = "diff")]
+    #[arg(long, requires = "diff", conflicts_with = "output")]
     pub all: bool,
 
     /// With --diff: how to print it

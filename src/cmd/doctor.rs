@@ -38,7 +38,7 @@ pub fn run(
         Platform::BareMetal => PlatformKind::BareMetal,
         Platform::Guest => PlatformKind::Guest,
     });
-    super::notes(global, &facts, err);
+    super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);
     let findings = check::run(&Ctx {
         facts: &facts,
@@ -52,6 +52,7 @@ pub fn run(
         profiles: &expectations.names,
         summary: Summary::of(&findings),
         findings: &findings,
+        notes: &facts.notes,
     };
     let text = match options.format {
         DoctorFormat::Table => doctor::table(&report, style(global.color)),

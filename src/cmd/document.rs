@@ -9,7 +9,7 @@ use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Deserialize;
 
-use crate::model::{SNAPSHOT_SCHEMA, Snapshot};
+use crate::model::{MOST_PATHS, SNAPSHOT_SCHEMA, Snapshot};
 
 /// The largest document: the hexadecimal dump of five thousand functions.
 const MOST: u64 = 64 << 20;
@@ -44,6 +44,18 @@ fn limited(reader: impl Read) -> anyhow::Result<Vec<u8>> {
         );
     }
     Ok(bytes)
+}
+
+/// Whether a snapshot of so many bytes and paths can be read again.
+pub fn check_size(bytes: usize, paths: usize) -> anyhow::Result<()> {
+    if bytes > MOST_SNAPSHOT || paths > MOST_PATHS {
+        bail!(
+            "this machine's snapshot would have {} MiB and {paths} sources; gdr reads at most {} MiB and {MOST_PATHS}",
+            bytes >> 20,
+            MOST_SNAPSHOT >> 20
+        );
+    }
+    Ok(())
 }
 
 /// Compresses with Zstandard.

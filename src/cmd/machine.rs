@@ -63,6 +63,11 @@ impl Machine {
         matches!(self, Self::World(world) if world.is_live())
     }
 
+    /// Whether it is what another program printed.
+    pub fn is_imported(&self) -> bool {
+        matches!(self, Self::Imported { .. })
+    }
+
     /// Whether its hardware can be tried, or was when it was recorded.
     pub fn can_be_tried(&self) -> bool {
         matches!(self, Self::World(world) if world.libraries.can_map())

@@ -43,10 +43,20 @@ fn print(out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// With --verbose, what could not be read.
-fn notes(global: &Global, facts: &Facts, err: &mut dyn Write) {
-    for note in facts.notes.iter().filter(|_| global.verbose) {
+/// What could not be read.
+fn notes(global: &Global, imported: bool, facts: &Facts, err: &mut dyn Write) {
+    // What a dump of another program left out, or gdr of it, nobody may miss.
+    let shown = match (global.verbose, imported) {
+        (true, _) => usize::MAX,
+        (false, true) => 5,
+        (false, false) => 0,
+    };
+    for note in facts.notes.iter().take(shown) {
         remark(err, &format!("{}: {}", note.source, note.message));
+    }
+    let more = facts.notes.len().saturating_sub(shown);
+    if shown > 0 && more > 0 {
+        remark(err, &format!("{more} more remarks: --verbose shows them"));
     }
 }
 

@@ -41,7 +41,7 @@ fn copy(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let facts = machine.facts(Want::default());
-    super::notes(global, &facts, err);
+    super::notes(global, machine.is_imported(), &facts, err);
     let options = options(global, wanted)?;
     let promised = promised(&facts);
     let interrupts = Interrupts::catch()?;

@@ -1,8 +1,9 @@
 //! `gdr snapshot`: a machine in a file, and two of them compared.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -32,15 +33,19 @@ pub fn run(
     let Machine::World(world) = machine else {
         bail!("a dump of another program is no machine that could be recorded: it has told all it can");
     };
+    if options.live && !world.libraries.can_map() {
+        bail!("--live tries the hardware of the machine gdr runs on: of another there is no answer to record");
+    }
     let live = world.is_live();
     let (mut snapshot, facts) = take(world, options.live);
-    super::notes(global, &facts, err);
+    super::notes(global, false, &facts, err);
     if options.mask {
         snapshot::mask(&mut snapshot, &known(&facts, live));
     }
     let text = serde_json::to_string(&snapshot)? + "\n";
-    let size =
-        write(output, text.as_bytes(), out).with_context(|| format!("{} cannot be written", output.display()))?;
+    document::check_size(text.len(), snapshot.files.len())?;
+    let size = write(output, text.as_bytes(), snapshot.masked, out)
+        .with_context(|| format!("{} cannot be written", output.display()))?;
     super::remark(err, &what_was_written(output, size, &snapshot, &facts));
     Ok(0)
 }
@@ -142,9 +147,8 @@ fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// Writes a document whole or not at all: beside its place first, then over it.
-/// How many bytes it has.
-fn write(output: &Path, text: &[u8], out: &mut dyn Write) -> anyhow::Result<usize> {
+/// Writes a document whole or not at all: beside its place first, then over it. How many bytes it has.
+fn write(output: &Path, text: &[u8], masked: bool, out: &mut dyn Write) -> anyhow::Result<usize> {
     if output == Path::new("-") {
         out.write_all(text)?;
         out.flush()?;
@@ -154,21 +158,26 @@ fn write(output: &Path, text: &[u8], out: &mut dyn Write) -> anyhow::Result<usiz
         true => document::compress(text),
         false => text.to_vec(),
     };
-    if fs::symlink_metadata(output).is_ok_and(|there| !there.is_file()) {
-        // A pipe or a terminal cannot be replaced, and a link leads to what the user meant.
-        fs::write(output, &bytes)?;
+    // A link leads to what the user meant.
+    let place = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
+    let there = fs::metadata(&place).ok();
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
+        // A pipe or a device cannot be replaced.
+        fs::write(&place, &bytes)?;
         return Ok(bytes.len());
     }
-    let beside = output.with_file_name(format!(
-        ".{}.{}",
-        output.file_name().context("it names no file")?.to_string_lossy(),
-        std::process::id()
-    ));
-    let written = fs::write(&beside, &bytes).and_then(|()| fs::rename(&beside, output));
-    if written.is_err() {
-        // Nothing is left of what could not be finished; that it is not there either is no second error.
-        let _ = fs::remove_file(&beside);
-    }
-    written?;
+    let directory = match place.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    let mut beside = tempfile::Builder::new().prefix(".gdr-").tempfile_in(directory)?;
+    beside.write_all(&bytes)?;
+    let permissions = match there {
+        Some(there) => there.permissions(),
+        // What names the machine is its owner's.
+        None => Permissions::from_mode(if masked { 0o644 } else { 0o600 }),
+    };
+    beside.as_file().set_permissions(permissions)?;
+    beside.persist(&place).map_err(|error| error.error)?;
     Ok(bytes.len())
 }

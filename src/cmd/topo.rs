@@ -21,7 +21,7 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let facts = machine.facts(want(options));
-    super::notes(global, &facts, err);
+    super::notes(global, machine.is_imported(), &facts, err);
     if let Some(why) = facts.pci.why() {
         bail!(
             "the PCI devices cannot be listed ({}): {}",

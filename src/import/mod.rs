@@ -52,7 +52,7 @@ pub fn recognise(bytes: &[u8]) -> Option<Dump> {
 /// The facts a dump tells. `names` serves where it has names without numbers.
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     match recognise(bytes).ok_or(ImportError::Unrecognised)? {
-        Dump::Lspci => lspci::facts(bytes, names),
+        Dump::Lspci => lspci::facts(bytes, names).map(|facts| Facts { partial: true, ..facts }),
         Dump::Hwloc => hwloc::facts(bytes),
         Dump::RdmaTopo => rdma_topo::facts(bytes),
     }

@@ -17,6 +17,9 @@ pub struct Facts {
     pub host: Host,
     /// Every PCI function, by address.
     pub pci: Fact<Vec<PciDevice>>,
+    /// Whether the list of functions may be a part: a text that somebody cut out. What is not in it may be there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// NUMA nodes that are online.
     pub numa: Fact<Vec<NumaNode>>,
     /// RDMA devices, by name and number.

@@ -32,8 +32,8 @@ pub use probe::{
 };
 pub use rdma::{RdmaDevice, RdmaPort};
 pub use snapshot::{
-    Failure, FileKind, FileState, Hex, LibraryAnswer, Part, Question, Recorded, RecordedLibraries, SNAPSHOT_SCHEMA,
-    Snapshot,
+    Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded, RecordedLibraries,
+    SNAPSHOT_SCHEMA, Snapshot,
 };
 pub use system::{
     Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, NodeFile, NodeState, NumaNode, PeerMemory, Platform, PlatformKind,

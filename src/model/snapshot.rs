@@ -30,10 +30,11 @@ pub struct Snapshot {
     pub libraries: RecordedLibraries,
 }
 
-/// The paths of a document: of 8192 functions no more than this are asked, and a hostile document may not take memory
+/// The most paths a document may hold: of 8192 functions no more are asked, and a hostile document may not take memory
 /// without end.
+pub const MOST_PATHS: usize = 200_000;
+
 fn paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Recorded>, D::Error> {
-    const MOST: usize = 200_000;
     struct Paths;
     impl<'de> serde::de::Visitor<'de> for Paths {
         type Value = BTreeMap<String, Recorded>;
@@ -45,9 +46,9 @@ fn paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<S
         fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut paths = BTreeMap::new();
             while let Some((path, recorded)) = map.next_entry()? {
-                if paths.len() >= MOST {
+                if paths.len() >= MOST_PATHS {
                     return Err(serde::de::Error::custom(format!(
-                        "more than {MOST} paths, which no machine has"
+                        "more than {MOST_PATHS} paths, which no machine has"
                     )));
                 }
                 paths.insert(path, recorded);

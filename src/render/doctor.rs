@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Style;
 use super::text::{Tone, printable, wrap};
-use crate::model::{Finding, Host, Outcome, Severity, Summary};
+use crate::model::{Finding, Host, Note, Outcome, Severity, Summary};
 
 /// The document `gdr.doctor/1`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -20,6 +20,8 @@ pub struct Report<'a> {
     pub summary: Summary,
     /// Every finding, in the order of the checks.
     pub findings: &'a [Finding],
+    /// What could not be read or made sense of.
+    pub notes: &'a [Note],
 }
 
 /// The report for people: what stands in the way first in the eye, its cure below it.

@@ -29,17 +29,38 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
         .iter()
         .flatten()
         .any(|device| device.config.ats.present().is_some_and(|ats| ats.enabled));
-    let ports: Vec<&PciDevice> = path
-        .hops
-        .iter()
-        .filter(|hop| path.meeting != Meeting::Bridge(hop.bdf))
+    let legs = || {
+        let turn = |bdf| path.meeting == Meeting::Bridge(bdf);
+        let inner = path.hops.iter().skip(1).take(path.hops.len().saturating_sub(2));
+        inner.filter(move |hop| !turn(hop.bdf))
+    };
+    let ports: Vec<(&PciDevice, Role)> = legs()
         .filter_map(|hop| forest.device(hop.bdf))
-        .filter(|device| matches!(forest.role(device), Role::DownstreamPort | Role::RootPort))
+        .map(|device| (device, forest.role(device)))
+        .filter(|(_, role)| matches!(role, Role::DownstreamPort | Role::RootPort | Role::Unplaced))
         .collect();
-    ports
-        .iter()
-        .map(|port| judge(port, sibling(forest, port, &ports), translated))
-        .collect()
+    let devices: Vec<&PciDevice> = ports.iter().map(|(device, _)| *device).collect();
+    let judged = ports.iter().map(|(port, role)| {
+        let redirect = judge(port, sibling(forest, port, &devices), translated);
+        match (role, &redirect.bits) {
+            // What an upstream port's bits are set to redirects nothing.
+            (Role::Unplaced, Fact::Known(bits)) if !bits.is_empty() => Redirect {
+                bits: Fact::Unknown(Why::NotCovered),
+                ..redirect
+            },
+            _ => redirect,
+        }
+    });
+    // A bridge that a path names and the source does not list.
+    let missing = legs()
+        .filter(|hop| forest.device(hop.bdf).is_none())
+        .map(|hop| Redirect {
+            port: hop.bdf,
+            bits: Fact::Unknown(Why::NotCovered),
+            cleared: 0,
+            register: 0,
+        });
+    judged.chain(missing).collect()
 }
 
 /// What a port with these bits does to a pair's requests. Egress control blocks them, unless redirect sends them up first.

@@ -24,6 +24,8 @@ pub enum Role {
     DownstreamPort,
     /// Another bridge, as to conventional PCI.
     Bridge,
+    /// A bridge of which the source tells neither what it is nor what is above it.
+    Unplaced,
 }
 
 impl Role {
@@ -34,7 +36,7 @@ impl Role {
             Self::RootPort => "root port",
             Self::UpstreamPort => "upstream port",
             Self::DownstreamPort => "downstream port",
-            Self::Bridge => "bridge",
+            Self::Bridge | Self::Unplaced => "bridge",
         }
     }
 }
@@ -104,7 +106,14 @@ impl<'a> Forest<'a> {
             return Role::Bridge;
         }
         match self.parent(device).map(|parent| self.role(parent)) {
-            None => Role::RootPort,
+            None if is_on_a_root_bus(device) => Role::RootPort,
+            // Above it is something that the source does not tell of: then it is what it says of itself.
+            None | Some(Role::Unplaced) => match device.config.express.present().map(|express| express.port) {
+                Some(PortType::RootPort) => Role::RootPort,
+                Some(PortType::UpstreamPort) => Role::UpstreamPort,
+                Some(PortType::DownstreamPort) => Role::DownstreamPort,
+                _ => Role::Unplaced,
+            },
             Some(Role::RootPort | Role::DownstreamPort) => Role::UpstreamPort,
             Some(Role::UpstreamPort) => Role::DownstreamPort,
             Some(Role::Bridge | Role::Endpoint) => Role::Bridge,
@@ -120,8 +129,11 @@ impl<'a> Forest<'a> {
     /// side of a switch, and devices integrated into the root complex. A guest often sees a device without the port
     /// above it: then it is what the device says.
     pub fn link_above(&self, device: &PciDevice) -> Fact<Option<LinkState>> {
-        if matches!(self.role(device), Role::DownstreamPort | Role::RootPort) {
-            return Fact::Known(None);
+        match self.role(device) {
+            Role::DownstreamPort | Role::RootPort => return Fact::Known(None),
+            // It may be the inside of a switch.
+            Role::Unplaced => return Fact::Unknown(Why::NotCovered),
+            Role::Endpoint | Role::UpstreamPort | Role::Bridge => {}
         }
         let Some(parent) = self.parent(device) else {
             // On a root bus: integrated into the root complex, or given to a guest without the port above it.
@@ -141,6 +153,14 @@ impl<'a> Forest<'a> {
             (Fact::Known(None), Fact::Known(None)) => Fact::Known(None),
         }
     }
+}
+
+/// Whether nothing but the root complex is above a function.
+fn is_on_a_root_bus(device: &PciDevice) -> bool {
+    device
+        .place
+        .known()
+        .is_some_and(|place| place.rooted && place.bridges.is_empty())
 }
 
 /// A function's link as its PCI Express capability tells it, or its attribute files where that may not be read.

@@ -11,7 +11,7 @@ mod rows;
 pub use acs::{Redirect, redirects, verb};
 pub use classify::class;
 pub use forest::{Forest, Role};
-pub use path::between;
+pub use path::{between, route};
 
 use crate::model::{Fact, Facts, NvmlOutcome, Pair, Row, Topology, Why};
 

@@ -5,8 +5,17 @@ use crate::model::{Bdf, Bottleneck, Fact, Facts, Hop, Meeting, Path, PciDevice, 
 use super::classify::class;
 use super::forest::Forest;
 
-/// The path between two rows; an error in words where there is none to show.
+/// The path between two rows with its narrowest link; an error in words where there is none to show.
 pub fn between(facts: &Facts, forest: &Forest<'_>, topology: &Topology, a: usize, b: usize) -> Result<Path, String> {
+    let mut path = route(facts, forest, topology, a, b)?;
+    let turn = path.meeting;
+    let legs = path.hops.iter().filter(|hop| turn != Meeting::Bridge(hop.bdf));
+    path.bottleneck = bottleneck(facts, topology, legs, [a, b]);
+    Ok(path)
+}
+
+/// The path alone: who shares its narrowest link is dear to find, where every pair is looked at.
+pub fn route(facts: &Facts, forest: &Forest<'_>, topology: &Topology, a: usize, b: usize) -> Result<Path, String> {
     let (Some(from), Some(to)) = (topology.rows.get(a), topology.rows.get(b)) else {
         return Err("there is no such row".to_owned());
     };
@@ -43,10 +52,7 @@ pub fn between(facts: &Facts, forest: &Forest<'_>, topology: &Topology, a: usize
     };
     let up = std::iter::once(&first.bdf).chain(here.bridges[common..].iter().rev());
     let down = there.bridges[common..].iter().chain(std::iter::once(&last.bdf));
-    let legs: Vec<Hop> = up.clone().chain(down).map(|bdf| hop(forest, *bdf)).collect();
-    let bottleneck = bottleneck(facts, topology, &legs, [a, b]);
-
-    let mut hops = legs;
+    let mut hops: Vec<Hop> = up.clone().chain(down).map(|bdf| hop(forest, *bdf)).collect();
     if let Meeting::Bridge(bridge) = meeting {
         // The link above the bridge where the legs meet is not on the way.
         let turn = Hop {
@@ -61,7 +67,7 @@ pub fn between(facts: &Facts, forest: &Forest<'_>, topology: &Topology, a: usize
         class,
         hops,
         meeting,
-        bottleneck,
+        bottleneck: Fact::default(),
     })
 }
 
@@ -93,7 +99,12 @@ fn hop(forest: &Forest<'_>, bdf: Bdf) -> Hop {
     }
 }
 
-fn bottleneck(facts: &Facts, topology: &Topology, legs: &[Hop], ends: [usize; 2]) -> Fact<Bottleneck> {
+fn bottleneck<'a>(
+    facts: &Facts,
+    topology: &Topology,
+    legs: impl Iterator<Item = &'a Hop>,
+    ends: [usize; 2],
+) -> Fact<Bottleneck> {
     let mut narrowest: Option<(&Hop, u64)> = None;
     for hop in legs {
         let bandwidth = match hop.link {

@@ -20,6 +20,10 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
+    let (platform, source) = ctx.facts.platform.kind();
+    if let Some(unknown) = unknown_if(&platform, "machine", &source) {
+        return vec![unknown.needs("--platform bare-metal or --platform guest")];
+    }
     let handed = passthrough::handed(ctx.facts).map(|device| {
         let bdf = device.bdf;
         let driver = passthrough::holder(device).unwrap_or_default();
@@ -38,7 +42,7 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
 #[cfg(test)]
 mod tests {
     use crate::check::testing::{Edit, GPU, bind, gpu, machine, only};
-    use crate::model::{Fact, Facts, Outcome};
+    use crate::model::{Fact, Facts, Outcome, Platform};
 
     #[test]
     fn speaks_where_virtual_machines_are() {
@@ -58,6 +62,10 @@ mod tests {
         let found = only("pcie.acs-vm", &facts);
         assert_eq!(found.outcome, Outcome::Info);
         assert!(found.fix.expect("advice").command.contains("ATS_ENABLED=1"));
+        facts.platform = Platform::default();
+        let found = only("pcie.acs-vm", &facts);
+        assert_eq!(found.outcome, Outcome::Unknown, "who knows what the machine is?");
+        assert!(found.needs.is_some_and(|needs| needs.contains("--platform")));
         assert_eq!(only("pcie.acs-vm", &Facts::default()).outcome, Outcome::Unknown);
     }
 }

@@ -103,7 +103,7 @@ fn pairs(ctx: &Ctx<'_>) -> Vec<(usize, usize)> {
 fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
     let name = in_words(ctx, a, b);
     ports.pairs += 1;
-    let Ok(path) = topo::between(ctx.facts, ctx.forest, ctx.topology, a, b) else {
+    let Ok(path) = topo::route(ctx.facts, ctx.forest, ctx.topology, a, b) else {
         // Two rows of one function, or a place that is not known.
         return;
     };
@@ -112,8 +112,9 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
         Meeting::HostBridge(_) | Meeting::Interconnect(..) => (false, Severity::Warn),
     };
     for redirect in topo::redirects(ctx.forest, &path) {
+        // What goes up to the root complex anyhow passes the switch's ports whatever their bits are.
         let role = ctx.forest.device(redirect.port).map(|device| ctx.forest.role(device));
-        if !below_a_switch && role != Some(Role::RootPort) {
+        if !below_a_switch && role == Some(Role::DownstreamPort) {
             continue;
         }
         let bits = match redirect.bits {

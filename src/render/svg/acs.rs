@@ -41,7 +41,7 @@ pub fn find(facts: &Facts, forest: &Forest<'_>, topology: &Topology) -> Acs {
         for redirect in redirects(forest, &path) {
             // What goes up to the root complex anyhow passes the switch's ports whatever their bits are.
             let role = forest.device(redirect.port).map(|port| forest.role(port));
-            if !below_a_switch && role != Some(Role::RootPort) {
+            if !below_a_switch && role == Some(Role::DownstreamPort) {
                 continue;
             }
             match redirect.bits {

@@ -4,7 +4,7 @@ use crate::check::testing::{
     Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, bdf, bind, findings, gpu, machine, only, root_port, set_acs,
     set_device_id,
 };
-use crate::model::{Fact, Facts, NvLink, NvmlOutcome, Outcome, Place, RootBus, Why};
+use crate::model::{Fact, Facts, NvLink, NvmlOutcome, Outcome, Place, PortType, RootBus, Why};
 
 const SECOND: &str = "0000:05:00.0";
 const SECOND_PORT: &str = "0000:00:05.0";
@@ -266,4 +266,42 @@ fn egress_control_alone_blocks_and_does_not_redirect() {
         "{message}"
     );
     assert!(!message.contains("goes up to the root complex"), "{message}");
+}
+
+/// A text that begins below the root port: what the bridges are is what they say of themselves, or not known.
+#[test]
+fn without_the_port_above_a_bridge_is_what_it_says_it_is() {
+    let mut facts = machine();
+    set_acs(&mut facts, GPU_PORT, 0x1d);
+    let Fact::Known(devices) = &mut facts.pci else {
+        panic!("no devices");
+    };
+    devices.retain(|device| device.bdf != bdf(ROOT_PORT));
+    for device in devices.iter_mut() {
+        if let Fact::Known(place) = &mut device.place {
+            place.bridges.retain(|bridge| *bridge != bdf(ROOT_PORT));
+            place.root.bus = 1;
+            place.rooted = false;
+        }
+    }
+    let found = findings("pcie.acs", &facts, &[]);
+    let of = |found: &[crate::model::Finding], port: &str| {
+        found
+            .iter()
+            .find(|finding| finding.subject.contains(port))
+            .map(|finding| finding.outcome)
+    };
+    assert_eq!(of(&found, GPU_PORT), Some(Outcome::Unknown), "{found:#?}");
+    for (port, is) in [
+        ("0000:01:00.0", PortType::UpstreamPort),
+        (GPU_PORT, PortType::DownstreamPort),
+        (NIC_PORT, PortType::DownstreamPort),
+    ] {
+        if let Fact::Known(Some(express)) = &mut facts.device_mut(port).config.express {
+            express.port = is;
+        }
+    }
+    let found = findings("pcie.acs", &facts, &[]);
+    assert_eq!(of(&found, GPU_PORT), Some(Outcome::Fail), "{found:#?}");
+    assert_eq!(of(&found, NIC_PORT), Some(Outcome::Pass), "{found:#?}");
 }
