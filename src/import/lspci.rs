@@ -22,16 +22,14 @@ use dump::{Functions, Seen};
 use function::Function;
 
 use super::ImportError;
+use super::limits::{ROWS, at_most};
 use super::tree::{Node, Tree};
 use crate::model::config::PortType;
-use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Why};
+use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, Why};
 use crate::pci::{PciNames, PciNumbers};
 
 /// More functions than a machine has.
 const MOST_FUNCTIONS: usize = 65_536;
-
-/// More devices than a matrix can show: its cells are their square.
-const MOST_ROWS: usize = 1024;
 
 /// More remarks than anybody reads.
 const MOST_NOTES: usize = 100;
@@ -48,23 +46,25 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     let devices = devices(functions, &mut trouble);
     let nics = devices.iter().filter(|(_, manages)| !manages);
     let nics = nics.filter(|(device, _)| nics::looks_like_one(device, names));
-    let mut unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
+    let unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
     let devices: Vec<PciDevice> = devices.into_iter().map(|(device, _)| device).collect();
     let of_class = |is: fn(&Ids) -> bool| devices.iter().filter(move |device| device.ids.known().is_some_and(is));
     let gpus = of_class(Ids::is_nvidia_gpu).count();
-    if gpus > MOST_ROWS {
-        return Err(ImportError::Malformed(format!(
-            "this text of lspci has {gpus} NVIDIA GPUs: no machine has more than {MOST_ROWS}"
-        )));
-    }
-    if unnamed_nics.len() > MOST_ROWS {
-        let (all, first) = (unnamed_nics.len(), MOST_ROWS);
-        trouble.add(0, format!("of {all} network cards the first {first} are rows"));
-        unnamed_nics.truncate(MOST_ROWS);
-    }
-    let nvme = of_class(Ids::is_nvme).take(MOST_ROWS);
+    let nvme: Vec<(String, Bdf)> = of_class(Ids::is_nvme)
+        .map(|device| (device.bdf.to_string(), device.bdf))
+        .collect();
+    at_most(
+        ROWS,
+        gpus + unnamed_nics.len() + nvme.len(),
+        "GPUs, NICs and NVMe controllers",
+    )?;
+    let platform = Platform {
+        paravirtual_devices: super::paravirtual_devices(&devices),
+        ..Platform::default()
+    };
     Ok(Facts {
-        nvme: Fact::Known(nvme.map(|device| (device.bdf.to_string(), device.bdf)).collect()),
+        nvme: Fact::Known(nvme),
+        platform,
         unnamed_nics,
         pci: Fact::Known(devices),
         notes: trouble.notes(),
@@ -134,7 +134,9 @@ fn devices(functions: Functions, trouble: &mut Trouble) -> Vec<(PciDevice, bool)
         .map(|(bdf, seen)| Node {
             bdf: *bdf,
             secondary: seen.secondary,
+            subordinate: seen.subordinate,
             on_root: on_root(seen),
+            below_a_port: matches!(seen.port, Some(PortType::UpstreamPort | PortType::DownstreamPort)),
         })
         .collect();
     let mut tree = Tree::new(&nodes);
@@ -174,13 +176,18 @@ fn on_root(seen: &Seen) -> bool {
     // is for root to read, their number for everybody.
     const INTEL: u16 = 0x8086;
     const PERIPHERALS: [u16; 7] = [0x2034, 0x2035, 0x2036, 0x0998, 0x09a2, 0x09a3, 0x09a4];
+    // Xilinx, Altera: cards of any class.
+    const FPGAS: [u16; 2] = [0x10ee, 0x1172];
     match seen.port {
         _ if seen.numbers.vendor == Some(INTEL) && seen.numbers.device.is_some_and(|of| PERIPHERALS.contains(&of)) => {
             true
         }
         Some(port) if port.is_integrated() => true,
         Some(PortType::RootPort) => seen.numbers.vendor.is_some_and(|vendor| vendor != RED_HAT),
-        _ => seen.numbers.class.is_some_and(|class| class >> 8 == 0x0600),
+        // Cards can say of themselves that they are host bridges: they are endpoints.
+        Some(_) => false,
+        None if seen.numbers.vendor.is_some_and(|vendor| FPGAS.contains(&vendor)) => false,
+        None => seen.numbers.class.is_some_and(|class| class >> 8 == 0x0600),
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Function {
     pub numbers: Numbers,
     /// The bus below it, of a bridge.
     pub secondary: Option<u8>,
+    /// The last bus below it, of a bridge.
+    pub subordinate: Option<u8>,
     pub port: Option<PortType>,
     /// All that `-v` prints is there, from the first line to the last.
     pub complete: bool,
@@ -74,7 +76,8 @@ impl Function {
             line: block.first.number,
             bdf: head.bdf,
             numbers: head.numbers(numbers),
-            secondary: find("Bus: ").and_then(secondary),
+            secondary: find("Bus: ").and_then(|text| bus_number(text, "secondary=")),
+            subordinate: find("Bus: ").and_then(|text| bus_number(text, "subordinate=")),
             port: None,
             complete,
             numa: line_or_flag("NUMA node: ", "NUMA node "),
@@ -114,6 +117,7 @@ impl Function {
         let host_bridge = self.numbers.class.is_none_or(|class| Class(class).is_host_bridge());
         let absent_beyond = match () {
             () if listed.denied || unknown_header || !self.complete => absent.and(Err(Why::NotCovered)),
+            () if listed.illegible => Err(Why::NotCovered),
             () if listed.broken_beyond => Err(Why::Broken),
             () if listed.beyond > 0 => Ok(()),
             () if listed.may_go_beyond || host_bridge => Err(Why::NotCovered),
@@ -144,8 +148,15 @@ impl Function {
                     device: Some(header.device),
                 };
             }
-            if let HeaderKind::Bridge { secondary, .. } | HeaderKind::CardBus { secondary, .. } = header.kind {
+            if let HeaderKind::Bridge {
+                secondary, subordinate, ..
+            }
+            | HeaderKind::CardBus {
+                secondary, subordinate, ..
+            } = header.kind
+            {
                 self.secondary = Some(secondary);
+                self.subordinate = Some(subordinate);
             }
         }
         if let Some(express) = config.express.present() {
@@ -166,7 +177,7 @@ fn verbosity(upper: &[Line<'_>]) -> Verbosity {
 }
 
 /// `primary=00, secondary=01, subordinate=01, sec-latency=0`.
-fn secondary(text: &str) -> Option<u8> {
-    let bus = text.split(", ").find_map(|part| part.strip_prefix("secondary="))?;
+fn bus_number(text: &str, name: &str) -> Option<u8> {
+    let bus = text.split(", ").find_map(|part| part.strip_prefix(name))?;
     u8::from_str_radix(bus, 16).ok()
 }

@@ -170,6 +170,24 @@ fn what_is_not_printed_is_none_only_where_it_would_have_been() {
 }
 
 #[test]
+fn capabilities_printed_by_number_are_listed() {
+    let acs = |title: &str, body: &str| {
+        let text = MACHINE.replace("Access Control Services", title);
+        let text = text.replace("ACSCap:", body).replace("ACSCtl:", body);
+        device(&read(&text), "15:01.0").config
+    };
+    for title in ["#0d", "Unknown (13)", "Extended Capability ID 0xd"] {
+        let config = acs(title, "x:");
+        assert_eq!(config.acs, Fact::Unknown(Why::NotCovered), "{title}");
+        assert!(config.ats.is_absent(), "{title}");
+    }
+    let other = acs("Extended Capability ID 0x23", "x:");
+    assert!(other.acs.is_absent() && other.sriov.is_absent());
+    let any = acs("Unknown", "x:");
+    assert_eq!((any.acs, any.ats), (Fact::default(), Fact::default()));
+}
+
+#[test]
 fn root_ports_without_capabilities_beyond_have_none_where_that_space_is_read() {
     let without = MACHINE.replace("[148 v1] Access Control Services", "[68] Debug port: BAR=1 offset=0000");
     // The GPU, on a higher bus, shows that extended space is reached.
@@ -387,6 +405,21 @@ fn bytes_count_for_more_than_words() {
 }
 
 #[test]
+fn cards_that_call_themselves_host_bridges_make_no_root() {
+    let below =
+        "17:00.0 PCI bridge: Intel Corporation Device 352a\n\tBus: primary=17, secondary=18, subordinate=18\n\n";
+    let text = |bridge: &str| format!("{}{bridge}", below.replace("17:00.0", "17:01.0"));
+    let endpoint = "\tControl: x\n\tStatus: Cap+\n\tCapabilities: [60] Express (v2) Endpoint, MSI 00\n\n";
+    for (bridge, want) in [
+        ("17:02.0 0600: 8086:1234\n".to_owned(), "pci0000:17"),
+        (format!("17:02.0 0600: 8086:1234\n{endpoint}"), "pci0000:17?"),
+        ("17:02.0 0600: 10ee:9034\n".to_owned(), "pci0000:17?"),
+    ] {
+        assert_eq!(place(&read(&text(&bridge)), "17:01.0"), want, "{bridge}");
+    }
+}
+
+#[test]
 fn virtual_functions_on_a_bus_of_their_own_sit_below_the_bridge_of_their_physical_one() {
     let text = "\
 00:01.0 PCI bridge: Intel Corporation Device 352a
@@ -406,6 +439,22 @@ fn virtual_functions_on_a_bus_of_their_own_sit_below_the_bridge_of_their_physica
         place(&read(&text.replace("VFs: 2", "VFs: 0")), "02:00.0"),
         "pci0000:02?"
     );
+}
+
+#[test]
+fn what_a_hypervisor_made_marks_a_guest() {
+    for (part, want) in [
+        ("00:01.0 0604: 1b36:000c", 1),
+        (
+            "00:15.0 0604: 15ad:07a0\n00:16.0 0604: 15ad:07a0\n01:00.0 0200: 1af4:1041",
+            3,
+        ),
+        // A DPU may have made it.
+        ("01:00.0 0200: 1af4:1041", 0),
+        ("01:00.0 0302: 10de:2330", 0),
+    ] {
+        assert_eq!(read(part).platform.paravirtual_devices, want, "{part}");
+    }
 }
 
 #[test]
@@ -435,10 +484,20 @@ fn more_than_a_machine_has_is_refused_or_left_out() {
         )
     };
     let gpus: String = (0..1025).map(|n| line(n, "0302: 10de:2330")).collect();
-    assert!(facts(gpus.as_bytes(), &names()).is_err_and(|error| error.to_string().contains("1025 NVIDIA GPUs")));
-    let others: String = (0..66_000).map(|n| line(n, "0200: 15b3:1021")).collect();
+    assert!(
+        facts(gpus.as_bytes(), &names()).is_err_and(|error| error.to_string().contains("more than 1024 GPUs, NICs"))
+    );
+    let mixed: String = (0..1025)
+        .map(|n| match n {
+            0..400 => line(n, "0302: 10de:2330"),
+            400..800 => line(n, "0207: 15b3:1021"),
+            _ => line(n, "0108: 144d:a824"),
+        })
+        .collect();
+    assert!(facts(mixed.as_bytes(), &names()).is_err(), "1025 rows of three kinds");
+    let others: String = (0..66_000).map(|n| line(n, "0c03: 8086:1234")).collect();
     let found = read(&others);
-    assert_eq!((found.devices().len(), found.unnamed_nics.len()), (65_536, 1024));
+    assert_eq!((found.devices().len(), found.unnamed_nics.len()), (65_536, 0));
     let notes = notes(&found);
     assert!(
         notes[0].ends_with("more than 65536 functions: 464 are left out"),
