@@ -9,6 +9,7 @@ mod capabilities;
 mod dump;
 mod express;
 mod extended;
+mod form;
 mod function;
 mod head;
 mod lines;

@@ -47,6 +47,7 @@ pub(super) fn settle(functions: Vec<Function>, trouble: &mut Trouble) -> Functio
             subordinate,
             port,
             complete,
+            begun,
             manages,
             ..
         } = function;
@@ -59,7 +60,7 @@ pub(super) fn settle(functions: Vec<Function>, trouble: &mut Trouble) -> Functio
         }
         let attributes = Attributes {
             driver: told(function.driver, driver && complete),
-            iommu_group: told(function.group, group && complete),
+            iommu_group: told(function.group, group && begun),
             resources: function.resources,
             link: link(&config),
             ..Attributes::default()
@@ -71,7 +72,7 @@ pub(super) fn settle(functions: Vec<Function>, trouble: &mut Trouble) -> Functio
             subordinate,
             port,
             manages,
-            numa: told(function.numa, numa && complete),
+            numa: told(function.numa, numa && begun),
             config,
             attributes,
         };

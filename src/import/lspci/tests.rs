@@ -148,18 +148,16 @@ fn what_is_not_printed_is_none_only_where_it_would_have_been() {
         nic.config.express.is_absent() && nic.config.ats.is_absent(),
         "Cap- says there are none"
     );
-    assert_eq!(
-        nic.attributes.as_ref().map(|of| of.driver.clone()),
-        Some(Fact::Known(None))
-    );
+    let driver = |nic: &PciDevice| nic.attributes.as_ref().map(|of| of.driver.clone());
+    assert_eq!(driver(&nic), Some(Fact::default()), "the line may be cut off");
+    let modules = format!("{}\tKernel modules: mlx5_core\n", MACHINE.trim_end().to_owned() + "\n");
+    assert_eq!(driver(&device(&read(&modules), "16:00.1")), Some(Fact::Known(None)));
 
-    // Alone, it says nothing of nodes, groups and drivers; with nothing behind it, nor of anything that is not there.
+    // Alone, it says nothing of nodes, groups and drivers.
     let alone = &MACHINE[MACHINE.find("16:00.1").expect("the NIC")..];
     let nic = device(&read(alone), "16:00.1");
     assert_eq!(nic.numa_node, Fact::Unknown(Why::NotCovered));
     assert!(nic.config.express.is_absent());
-    let nic = device(&read(alone.trim_end()), "16:00.1");
-    assert_eq!(nic.config.express, Fact::Unknown(Why::NotCovered));
     let cut = &MACHINE[..MACHINE.find("\tCapabilities: [148").expect("the capability")];
     let port = device(&read(cut), "15:01.0");
     assert_eq!(port.config.acs, Fact::Unknown(Why::NotCovered));
@@ -167,6 +165,44 @@ fn what_is_not_printed_is_none_only_where_it_would_have_been() {
         port.config.express.present().is_some(),
         "what was printed before the cut is known"
     );
+}
+
+#[test]
+fn what_somebody_left_out_is_unknown() {
+    let (before, rest) = MACHINE.split_at(MACHINE.find("\tCapabilities: [148").expect("the capability"));
+    let behind = &rest[rest.find("\n\n").expect("a blank line")..];
+    let kernel = "\tKernel driver in use: pcieport";
+    let known = |between: &str| {
+        let port = device(&read(&format!("{before}{between}{behind}")), "15:01.0");
+        assert!(port.config.express.present().is_some(), "{between}");
+        port.config.acs.known().is_some()
+    };
+    assert!(known(kernel), "the last line is there, and nothing else");
+    let lines = "\t\tFoo: 1\n".repeat(2100);
+    for between in [
+        "",
+        "\t[...]",
+        &format!("\t[...]\n{kernel}"),
+        &format!("\t...\n{kernel}"),
+        &format!("\t<snip>\n{kernel}"),
+        &format!("\t(output truncated)\n{kernel}"),
+        &format!("[...]\n{kernel}"),
+        &format!("\n{kernel}"),
+        &format!("{lines}{kernel}"),
+    ] {
+        assert!(!known(between), "{between}");
+    }
+    // Nor is a GPU without a driver that is cut off before it.
+    let cut = MACHINE.replace(
+        "\tKernel driver in use: nvidia\n\tKernel modules: nvidiafb, nouveau, nvidia\n",
+        "",
+    );
+    let driver = device(&read(&cut), "16:00.0").attributes.map(|of| of.driver);
+    assert_eq!(driver, Some(Fact::default()));
+    let cut = MACHINE.replace("\tNUMA node: 1\n\tRegion", "\t[...]\n\tRegion");
+    let gpu = device(&read(&cut), "16:00.0");
+    assert_eq!(gpu.numa_node, Fact::default());
+    assert_eq!(gpu.attributes.map(|of| of.iommu_group), Some(Fact::default()));
 }
 
 #[test]
