@@ -44,7 +44,7 @@ pub fn is_one(bytes: &[u8]) -> bool {
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     let mut trouble = Trouble::default();
     let functions = functions(bytes, &PciNumbers::new(names), &mut trouble);
-    let devices = devices(functions, &mut trouble);
+    let devices = all_devices(functions, &mut trouble);
     let nics = devices.iter().filter(|(_, manages)| !manages);
     let nics = nics.filter(|(device, _)| nics::looks_like_one(device, names));
     let unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
@@ -73,22 +73,23 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     })
 }
 
-/// The functions of all runs of lspci in the text that can be of one machine.
-fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> Functions {
-    let mut all = Functions::new();
+/// The functions of all runs of lspci in the text, by machines that they can be of: first the one that has most.
+fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> Vec<Functions> {
+    let mut machines: Vec<Functions> = Vec::new();
     let mut run: Vec<Function> = Vec::new();
-    let mut left_out = 0_usize;
+    let (mut count, mut left_out) = (0_usize, 0_usize);
     blocks::blocks(bytes, |block| {
         let Some(head) = head::parse(&block.first.text) else {
             return;
         };
-        // Addresses rise within a run.
-        if run.last().is_some_and(|last| last.bdf >= head.bdf) {
-            join(&mut all, std::mem::take(&mut run), trouble);
+        // Addresses rise within a run, and nothing stands between its functions.
+        if block.apart || run.last().is_some_and(|last| last.bdf >= head.bdf) {
+            join(&mut machines, std::mem::take(&mut run), trouble);
         }
-        if run.len() + all.len() < MOST_FUNCTIONS || all.contains_key(&head.bdf) {
-            let function = Function::read(&head, &block, numbers);
-            run.push(function);
+        let known = || machines.iter().any(|machine| machine.contains_key(&head.bdf));
+        if count < MOST_FUNCTIONS || known() {
+            count += usize::from(!known());
+            run.push(Function::read(&head, &block, numbers));
         } else {
             left_out += 1;
         }
@@ -99,33 +100,97 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> F
             format!("more than {MOST_FUNCTIONS} functions: {left_out} are left out"),
         );
     }
-    join(&mut all, run, trouble);
-    all
+    join(&mut machines, run, trouble);
+    machines.sort_by_key(|machine| std::cmp::Reverse(machine.len()));
+    let all: usize = machines.iter().map(Functions::len).sum();
+    if let Some(first) = machines.first()
+        && all > first.len()
+    {
+        let line = machines[1..].iter().flat_map(Functions::values).map(|seen| seen.line);
+        trouble.add(
+            line.min().unwrap_or_default(),
+            "has no function in common with other parts of this text: it may be of another machine, and nothing is said \
+             of what lies between them"
+                .to_owned(),
+        );
+    }
+    machines
 }
 
-fn join(all: &mut Functions, run: Vec<Function>, trouble: &mut Trouble) {
-    let run = dump::settle(run, trouble);
-    let Some((line, other)) = dump::contradiction(all, &run) else {
-        dump::add(all, run);
+/// Adds a run to the machine that it is surely of; or else sets it beside them.
+fn join(machines: &mut Vec<Functions>, run: Vec<Function>, trouble: &mut Trouble) {
+    if run.is_empty() {
         return;
-    };
-    // The one that has more is what the text is about.
-    let kept = if run.len() > all.len() {
-        std::mem::replace(all, run)
-    } else {
-        run
-    };
-    let (left_out, by) = if kept.values().any(|seen| seen.line == line) {
-        (line, other)
-    } else {
-        (other, line)
-    };
-    trouble.add(
-        left_out,
-        format!(
-            "says otherwise of a function than line {by}: of two machines, or of two states of one, it is left out"
-        ),
-    );
+    }
+    let mut run = dump::settle(run, trouble);
+    let mut at = 0;
+    while let Some(machine) = machines.get_mut(at) {
+        let common = machine.keys().filter(|bdf| run.contains_key(bdf)).count();
+        let contradiction = dump::contradiction(machine, &run);
+        match contradiction {
+            None if common == 0 => at += 1,
+            // Machines of one kind have much in common, too: one must have all that the other has.
+            None if common == machine.len().min(run.len()) => {
+                let machine = machines.remove(at);
+                run = dump::add(machine, run, trouble);
+            }
+            _ => {
+                // The one that has more is what the text is about.
+                let mut other = machines.remove(at);
+                if run.len() <= other.len() {
+                    std::mem::swap(&mut run, &mut other);
+                }
+                let first = |of: &Functions| of.values().map(|seen| seen.line).min().unwrap_or_default();
+                let message = match contradiction {
+                    Some((one, another)) => {
+                        let by = if run.values().any(|seen| seen.line == one) {
+                            one
+                        } else {
+                            another
+                        };
+                        let left_out = if by == one { another } else { one };
+                        (
+                            left_out,
+                            format!(
+                                "says otherwise of a function than line {by}: of two machines, or of two states of one, \
+                                 it is left out"
+                            ),
+                        )
+                    }
+                    None => (
+                        first(&other),
+                        format!(
+                            "has some functions of what begins at line {} and others: it may be of another machine, and is \
+                             left out",
+                            first(&run)
+                        ),
+                    ),
+                };
+                trouble.add(message.0, message.1);
+                at = 0;
+            }
+        }
+    }
+    machines.push(run);
+}
+
+/// The functions as devices with their places. Of what may be another machine no root is sure, so that nothing is said of
+/// how it meets the first.
+fn all_devices(machines: Vec<Functions>, trouble: &mut Trouble) -> Vec<(PciDevice, bool)> {
+    let mut devices = Vec::new();
+    for (at, functions) in machines.into_iter().enumerate() {
+        let mut these = self::devices(functions, trouble);
+        if at > 0 {
+            for (device, _) in &mut these {
+                if let Fact::Known(place) = &mut device.place {
+                    place.rooted = false;
+                }
+            }
+        }
+        devices.append(&mut these);
+    }
+    devices.sort_by_key(|(device, _)| device.bdf);
+    devices
 }
 
 /// The functions as devices with their places, and whether each manages a switch.

@@ -21,6 +21,24 @@ const BEGINS: [&str; 8] = [
     "!!! ",
 ];
 
+/// What lines of a function begin with that nothing else does.
+const BELOW: [&str; 14] = [
+    "Subsystem: ",
+    "Physical Slot: ",
+    "Control: ",
+    "Status: ",
+    "Latency: ",
+    "Interrupt: ",
+    "NUMA node: ",
+    "IOMMU group: ",
+    "Region ",
+    "Bus: primary=",
+    "BridgeCtl: ",
+    "Capabilities: [",
+    "Kernel driver in use: ",
+    "Kernel modules: ",
+];
+
 /// One function of a dump.
 pub(super) struct Block<'a> {
     /// The line with its address.
@@ -32,6 +50,8 @@ pub(super) struct Block<'a> {
     /// Nothing tells that lines are missing from its middle. That its end is there, only a line tells that lspci prints
     /// last: people end what they cut with a blank line, too.
     pub whole: bool,
+    /// Text that is not lspci's is between it and the function before.
+    pub apart: bool,
     /// What is wrong with it, each with its line.
     pub trouble: Vec<(usize, String)>,
     /// Its lines are not indented.
@@ -39,12 +59,13 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    fn new(first: Line<'a>) -> Self {
+    fn new(first: Line<'a>, apart: bool) -> Self {
         Self {
             first,
             lines: Vec::new(),
             bytes: Vec::new(),
             whole: true,
+            apart,
             trouble: Vec::new(),
             flat: false,
         }
@@ -86,13 +107,14 @@ impl<'a> Block<'a> {
 /// Calls with each function of a text, in the order of the text.
 pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
     let mut open: Option<Block<'a>> = None;
+    let mut apart = false;
     for line in lines(text) {
         if line.text.is_empty() {
             if let Some(block) = open.take() {
                 each(block);
             }
         } else if head::parse(&line.text).is_some() {
-            if let Some(block) = open.replace(Block::new(line)) {
+            if let Some(block) = open.replace(Block::new(line, std::mem::take(&mut apart))) {
                 each(block);
             }
         } else if let Some(block) = &mut open {
@@ -103,8 +125,12 @@ pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
             } else if !is_complaint(&line.text)
                 && let Some(block) = open.take()
             {
+                apart = true;
                 each(block);
             }
+        } else {
+            // Lines of a function can stand behind a blank line that somebody put there.
+            apart |= !is_complaint(&line.text) && !BELOW.iter().any(|begin| line.text.starts_with(begin));
         }
     }
     if let Some(block) = open {
