@@ -32,6 +32,9 @@ use crate::pci::{PciNames, PciNumbers};
 /// More functions than a machine has.
 const MOST_FUNCTIONS: usize = 65_536;
 
+/// More parts that have nothing in common than any report has.
+const MOST_RUNS: usize = 256;
+
 /// More remarks than anybody reads.
 const MOST_NOTES: usize = 100;
 
@@ -125,7 +128,12 @@ fn join(machines: &mut Vec<Functions>, run: Vec<Function>, trouble: &mut Trouble
     let mut run = dump::settle(run, trouble);
     let mut at = 0;
     while let Some(machine) = machines.get_mut(at) {
-        let common = machine.keys().filter(|bdf| run.contains_key(bdf)).count();
+        let (few, many) = if run.len() < machine.len() {
+            (&run, &*machine)
+        } else {
+            (&*machine, &run)
+        };
+        let common = few.keys().filter(|bdf| many.contains_key(bdf)).count();
         let contradiction = dump::contradiction(machine, &run);
         match contradiction {
             None if common == 0 => at += 1,
@@ -171,7 +179,13 @@ fn join(machines: &mut Vec<Functions>, run: Vec<Function>, trouble: &mut Trouble
             }
         }
     }
-    machines.push(run);
+    if machines.len() < MOST_RUNS {
+        machines.push(run);
+    } else {
+        let line = run.values().map(|seen| seen.line).min().unwrap_or_default();
+        let message = format!("has nothing in common with {MOST_RUNS} parts before it: it is left out");
+        trouble.add(line, message);
+    }
 }
 
 /// The functions as devices with their places. Of what may be another machine no root is sure, so that nothing is said of

@@ -393,6 +393,16 @@ fn what_may_be_two_machines_shares_nothing() {
 }
 
 #[test]
+fn parts_beyond_number_are_left_out() {
+    let text: String = (0..300)
+        .map(|n| format!("{n:04x}:01:00.0 0302: 10de:2330\n$\n"))
+        .collect();
+    let facts = read(&text);
+    assert_eq!(facts.devices().len(), 256);
+    assert_eq!(notes(&facts).len(), 45, "one that they are apart, 44 that are left out");
+}
+
+#[test]
 fn runs_that_differ_in_what_changes_leave_it_unknown() {
     let later = MACHINE.replace(
         "SrcValid+ TransBlk- ReqRedir+ CmpltRedir-",
