@@ -9,6 +9,7 @@ mod capabilities;
 mod dump;
 mod express;
 mod extended;
+mod form;
 mod function;
 mod head;
 mod lines;
@@ -22,16 +23,17 @@ use dump::{Functions, Seen};
 use function::Function;
 
 use super::ImportError;
+use super::limits::{ROWS, at_most};
 use super::tree::{Node, Tree};
 use crate::model::config::PortType;
-use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Why};
+use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, Why};
 use crate::pci::{PciNames, PciNumbers};
 
 /// More functions than a machine has.
 const MOST_FUNCTIONS: usize = 65_536;
 
-/// More devices than a matrix can show: its cells are their square.
-const MOST_ROWS: usize = 1024;
+/// More parts that have nothing in common than any report has.
+const MOST_RUNS: usize = 256;
 
 /// More remarks than anybody reads.
 const MOST_NOTES: usize = 100;
@@ -45,26 +47,28 @@ pub fn is_one(bytes: &[u8]) -> bool {
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     let mut trouble = Trouble::default();
     let functions = functions(bytes, &PciNumbers::new(names), &mut trouble);
-    let devices = devices(functions, &mut trouble);
+    let devices = all_devices(functions, &mut trouble);
     let nics = devices.iter().filter(|(_, manages)| !manages);
     let nics = nics.filter(|(device, _)| nics::looks_like_one(device, names));
-    let mut unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
+    let unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
     let devices: Vec<PciDevice> = devices.into_iter().map(|(device, _)| device).collect();
     let of_class = |is: fn(&Ids) -> bool| devices.iter().filter(move |device| device.ids.known().is_some_and(is));
     let gpus = of_class(Ids::is_nvidia_gpu).count();
-    if gpus > MOST_ROWS {
-        return Err(ImportError::Malformed(format!(
-            "this text of lspci has {gpus} NVIDIA GPUs: no machine has more than {MOST_ROWS}"
-        )));
-    }
-    if unnamed_nics.len() > MOST_ROWS {
-        let (all, first) = (unnamed_nics.len(), MOST_ROWS);
-        trouble.add(0, format!("of {all} network cards the first {first} are rows"));
-        unnamed_nics.truncate(MOST_ROWS);
-    }
-    let nvme = of_class(Ids::is_nvme).take(MOST_ROWS);
+    let nvme: Vec<(String, Bdf)> = of_class(Ids::is_nvme)
+        .map(|device| (device.bdf.to_string(), device.bdf))
+        .collect();
+    at_most(
+        ROWS,
+        gpus + unnamed_nics.len() + nvme.len(),
+        "GPUs, NICs and NVMe controllers",
+    )?;
+    let platform = Platform {
+        paravirtual_devices: super::paravirtual_devices(&devices),
+        ..Platform::default()
+    };
     Ok(Facts {
-        nvme: Fact::Known(nvme.map(|device| (device.bdf.to_string(), device.bdf)).collect()),
+        nvme: Fact::Known(nvme),
+        platform,
         unnamed_nics,
         pci: Fact::Known(devices),
         notes: trouble.notes(),
@@ -72,22 +76,23 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     })
 }
 
-/// The functions of all runs of lspci in the text that can be of one machine.
-fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> Functions {
-    let mut all = Functions::new();
+/// The functions of all runs of lspci in the text, by machines that they can be of: first the one that has most.
+fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> Vec<Functions> {
+    let mut machines: Vec<Functions> = Vec::new();
     let mut run: Vec<Function> = Vec::new();
-    let mut left_out = 0_usize;
+    let (mut count, mut left_out) = (0_usize, 0_usize);
     blocks::blocks(bytes, |block| {
         let Some(head) = head::parse(&block.first.text) else {
             return;
         };
-        // Addresses rise within a run.
-        if run.last().is_some_and(|last| last.bdf >= head.bdf) {
-            join(&mut all, std::mem::take(&mut run), trouble);
+        // Addresses rise within a run, and nothing stands between its functions.
+        if block.apart || run.last().is_some_and(|last| last.bdf >= head.bdf) {
+            join(&mut machines, std::mem::take(&mut run), trouble);
         }
-        if run.len() + all.len() < MOST_FUNCTIONS || all.contains_key(&head.bdf) {
-            let function = Function::read(&head, &block, numbers);
-            run.push(function);
+        let known = || machines.iter().any(|machine| machine.contains_key(&head.bdf));
+        if count < MOST_FUNCTIONS || known() {
+            count += usize::from(!known());
+            run.push(Function::read(&head, &block, numbers));
         } else {
             left_out += 1;
         }
@@ -98,33 +103,108 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> F
             format!("more than {MOST_FUNCTIONS} functions: {left_out} are left out"),
         );
     }
-    join(&mut all, run, trouble);
-    all
+    join(&mut machines, run, trouble);
+    machines.sort_by_key(|machine| std::cmp::Reverse(machine.len()));
+    let all: usize = machines.iter().map(Functions::len).sum();
+    if let Some(first) = machines.first()
+        && all > first.len()
+    {
+        let line = machines[1..].iter().flat_map(Functions::values).map(|seen| seen.line);
+        trouble.add(
+            line.min().unwrap_or_default(),
+            "has no function in common with other parts of this text: it may be of another machine, and nothing is said \
+             of what lies between them"
+                .to_owned(),
+        );
+    }
+    machines
 }
 
-fn join(all: &mut Functions, run: Vec<Function>, trouble: &mut Trouble) {
-    let run = dump::settle(run, trouble);
-    let Some((line, other)) = dump::contradiction(all, &run) else {
-        dump::add(all, run);
+/// Adds a run to the machine that it is surely of; or else sets it beside them.
+fn join(machines: &mut Vec<Functions>, run: Vec<Function>, trouble: &mut Trouble) {
+    if run.is_empty() {
         return;
-    };
-    // The one that has more is what the text is about.
-    let kept = if run.len() > all.len() {
-        std::mem::replace(all, run)
+    }
+    let mut run = dump::settle(run, trouble);
+    let mut at = 0;
+    while let Some(machine) = machines.get_mut(at) {
+        let (few, many) = if run.len() < machine.len() {
+            (&run, &*machine)
+        } else {
+            (&*machine, &run)
+        };
+        let common = few.keys().filter(|bdf| many.contains_key(bdf)).count();
+        let contradiction = dump::contradiction(machine, &run);
+        match contradiction {
+            None if common == 0 => at += 1,
+            // Machines of one kind have much in common, too: one must have all that the other has.
+            None if common == machine.len().min(run.len()) => {
+                let machine = machines.remove(at);
+                run = dump::add(machine, run, trouble);
+            }
+            _ => {
+                // The one that has more is what the text is about.
+                let mut other = machines.remove(at);
+                if run.len() <= other.len() {
+                    std::mem::swap(&mut run, &mut other);
+                }
+                let first = |of: &Functions| of.values().map(|seen| seen.line).min().unwrap_or_default();
+                let message = match contradiction {
+                    Some((one, another)) => {
+                        let by = if run.values().any(|seen| seen.line == one) {
+                            one
+                        } else {
+                            another
+                        };
+                        let left_out = if by == one { another } else { one };
+                        (
+                            left_out,
+                            format!(
+                                "says otherwise of a function than line {by}: of two machines, or of two states of one, \
+                                 it is left out"
+                            ),
+                        )
+                    }
+                    None => (
+                        first(&other),
+                        format!(
+                            "has some functions of what begins at line {} and others: it may be of another machine, and is \
+                             left out",
+                            first(&run)
+                        ),
+                    ),
+                };
+                trouble.add(message.0, message.1);
+                at = 0;
+            }
+        }
+    }
+    if machines.len() < MOST_RUNS {
+        machines.push(run);
     } else {
-        run
-    };
-    let (left_out, by) = if kept.values().any(|seen| seen.line == line) {
-        (line, other)
-    } else {
-        (other, line)
-    };
-    trouble.add(
-        left_out,
-        format!(
-            "says otherwise of a function than line {by}: of two machines, or of two states of one, it is left out"
-        ),
-    );
+        let line = run.values().map(|seen| seen.line).min().unwrap_or_default();
+        let message = format!("has nothing in common with {MOST_RUNS} parts before it: it is left out");
+        trouble.add(line, message);
+    }
+}
+
+/// The functions as devices with their places. Of what may be another machine no root is sure, so that nothing is said of
+/// how it meets the first.
+fn all_devices(machines: Vec<Functions>, trouble: &mut Trouble) -> Vec<(PciDevice, bool)> {
+    let mut devices = Vec::new();
+    for (at, functions) in machines.into_iter().enumerate() {
+        let mut these = self::devices(functions, trouble);
+        if at > 0 {
+            for (device, _) in &mut these {
+                if let Fact::Known(place) = &mut device.place {
+                    place.rooted = false;
+                }
+            }
+        }
+        devices.append(&mut these);
+    }
+    devices.sort_by_key(|(device, _)| device.bdf);
+    devices
 }
 
 /// The functions as devices with their places, and whether each manages a switch.
@@ -134,7 +214,9 @@ fn devices(functions: Functions, trouble: &mut Trouble) -> Vec<(PciDevice, bool)
         .map(|(bdf, seen)| Node {
             bdf: *bdf,
             secondary: seen.secondary,
+            subordinate: seen.subordinate,
             on_root: on_root(seen),
+            below_a_port: matches!(seen.port, Some(PortType::UpstreamPort | PortType::DownstreamPort)),
         })
         .collect();
     let mut tree = Tree::new(&nodes);
@@ -174,13 +256,18 @@ fn on_root(seen: &Seen) -> bool {
     // is for root to read, their number for everybody.
     const INTEL: u16 = 0x8086;
     const PERIPHERALS: [u16; 7] = [0x2034, 0x2035, 0x2036, 0x0998, 0x09a2, 0x09a3, 0x09a4];
+    // Xilinx, Altera: cards of any class.
+    const FPGAS: [u16; 2] = [0x10ee, 0x1172];
     match seen.port {
         _ if seen.numbers.vendor == Some(INTEL) && seen.numbers.device.is_some_and(|of| PERIPHERALS.contains(&of)) => {
             true
         }
         Some(port) if port.is_integrated() => true,
         Some(PortType::RootPort) => seen.numbers.vendor.is_some_and(|vendor| vendor != RED_HAT),
-        _ => seen.numbers.class.is_some_and(|class| class >> 8 == 0x0600),
+        // Cards can say of themselves that they are host bridges: they are endpoints.
+        Some(_) => false,
+        None if seen.numbers.vendor.is_some_and(|vendor| FPGAS.contains(&vendor)) => false,
+        None => seen.numbers.class.is_some_and(|class| class >> 8 == 0x0600),
     }
 }
 

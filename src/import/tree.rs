@@ -14,14 +14,21 @@ pub(super) struct Node {
     pub bdf: Bdf,
     /// The bus below it, where it is a bridge; 0 is a bridge that nobody set up.
     pub secondary: Option<u8>,
+    /// The last bus below it, where it is a bridge and that is told.
+    pub subordinate: Option<u8>,
     /// It can only sit on a root bus.
     pub on_root: bool,
+    /// It can only sit below another port: it is one of a switch.
+    pub below_a_port: bool,
 }
 
 /// The places of functions.
 pub(super) struct Tree {
     above: BTreeMap<RootBus, Above>,
     roots: BTreeSet<RootBus>,
+    no_roots: BTreeSet<RootBus>,
+    /// The last bus below each bridge.
+    lasts: BTreeMap<Bdf, u8>,
     aliases: BTreeMap<RootBus, RootBus>,
 }
 
@@ -38,11 +45,16 @@ impl Tree {
         let mut tree = Self {
             above: BTreeMap::new(),
             roots: BTreeSet::new(),
+            no_roots: BTreeSet::new(),
+            lasts: BTreeMap::new(),
             aliases: BTreeMap::new(),
         };
         for node in nodes {
             if node.on_root {
                 tree.roots.insert(bus_of(node.bdf));
+            }
+            if let Some(last) = node.subordinate {
+                tree.lasts.insert(node.bdf, last);
             }
             if let Some(bus) = node.secondary.filter(|bus| *bus != 0) {
                 let below = RootBus {
@@ -58,6 +70,11 @@ impl Tree {
                     .or_insert(Above::Bridge(node.bdf));
             }
         }
+        // Whatever else is on a bus that has a port of a switch, it is no root bus.
+        for node in nodes.iter().filter(|node| node.below_a_port) {
+            tree.roots.remove(&bus_of(node.bdf));
+            tree.no_roots.insert(bus_of(node.bdf));
+        }
         tree
     }
 
@@ -67,7 +84,12 @@ impl Tree {
             domain: physical.domain,
             bus,
         };
-        if reached != bus_of(physical) && !self.above.contains_key(&reached) {
+        let within = match self.above.get(&bus_of(physical)) {
+            Some(Above::Bridge(bridge)) => self.lasts.get(bridge).is_some_and(|last| bus <= *last),
+            Some(Above::Several(..)) | None => false,
+        };
+        let free = reached != bus_of(physical) && !self.above.contains_key(&reached) && !self.roots.contains(&reached);
+        if free && within {
             self.aliases.entry(reached).or_insert(bus_of(physical));
         }
     }
@@ -95,7 +117,7 @@ impl Tree {
         bridges.reverse();
         Fact::Known(Place {
             root: bus,
-            rooted: bus.bus == 0 || self.roots.contains(&bus),
+            rooted: self.roots.contains(&bus) || (bus.bus == 0 && !self.no_roots.contains(&bus)),
             bridges,
         })
     }
@@ -153,7 +175,9 @@ mod tests {
         Node {
             bdf: bdf(text),
             secondary,
+            subordinate: secondary.map(|bus| bus.saturating_add(1)),
             on_root,
+            below_a_port: false,
         }
     }
 
@@ -246,5 +270,30 @@ mod tests {
         assert_eq!(place(&tree, "02:00.1"), "pci0000:00/0000:00:01.0");
         // A bridge that is there counts for more.
         assert_eq!(place(&tree, "03:00.0"), "pci0000:00/0000:00:02.0");
+    }
+
+    #[test]
+    fn virtual_functions_reach_no_bus_that_is_not_below_their_bridge() {
+        let mut tree = tree(&[("00:01.0", Some(1), false), ("02:00.0", None, true)]);
+        for bus in [2, 3] {
+            tree.reaches(bdf("01:00.0"), bus);
+        }
+        // Nobody told what is above this one.
+        tree.reaches(bdf("40:00.0"), 0x41);
+        assert_eq!(place(&tree, "02:01.0"), "pci0000:02", "a root bus");
+        assert_eq!(
+            place(&tree, "03:00.0"),
+            "pci0000:03?",
+            "behind the last bus of the bridge"
+        );
+        assert_eq!(place(&tree, "41:00.0"), "pci0000:41?");
+    }
+
+    #[test]
+    fn a_bus_with_a_port_of_a_switch_is_no_root() {
+        let mut nodes = vec![node("17:00.0", None, true), node("17:01.0", Some(0x18), false)];
+        assert_eq!(place(&Tree::new(&nodes), "18:00.0"), "pci0000:17/0000:17:01.0");
+        nodes[1].below_a_port = true;
+        assert_eq!(place(&Tree::new(&nodes), "18:00.0"), "pci0000:17?/0000:17:01.0");
     }
 }

@@ -1,9 +1,9 @@
 //! What belongs to one function: its first line, the lines below it, its bytes. Everything else of a text is passed over.
 
-use super::head;
 use super::lines::{Line, lines};
+use super::{form, head};
 
-/// More lines than any function has; the rest is passed over.
+/// More lines than any function has; the rest is passed over, and what it would say is not known.
 const MOST_LINES: usize = 2000;
 
 /// The whole of configuration space.
@@ -21,6 +21,24 @@ const BEGINS: [&str; 8] = [
     "!!! ",
 ];
 
+/// What lines of a function begin with that nothing else does.
+const BELOW: [&str; 14] = [
+    "Subsystem: ",
+    "Physical Slot: ",
+    "Control: ",
+    "Status: ",
+    "Latency: ",
+    "Interrupt: ",
+    "NUMA node: ",
+    "IOMMU group: ",
+    "Region ",
+    "Bus: primary=",
+    "BridgeCtl: ",
+    "Capabilities: [",
+    "Kernel driver in use: ",
+    "Kernel modules: ",
+];
+
 /// One function of a dump.
 pub(super) struct Block<'a> {
     /// The line with its address.
@@ -29,8 +47,11 @@ pub(super) struct Block<'a> {
     pub lines: Vec<Line<'a>>,
     /// Its bytes, from 0 on without a gap.
     pub bytes: Vec<u8>,
-    /// A blank line follows, as lspci ends what it says of a function. Otherwise the end may be missing.
-    pub ended: bool,
+    /// Nothing tells that lines are missing from its middle. That its end is there, only a line tells that lspci prints
+    /// last: people end what they cut with a blank line, too.
+    pub whole: bool,
+    /// Text that is not lspci's is between it and the function before.
+    pub apart: bool,
     /// What is wrong with it, each with its line.
     pub trouble: Vec<(usize, String)>,
     /// Its lines are not indented.
@@ -38,12 +59,13 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    fn new(first: Line<'a>) -> Self {
+    fn new(first: Line<'a>, apart: bool) -> Self {
         Self {
             first,
             lines: Vec::new(),
             bytes: Vec::new(),
-            ended: false,
+            whole: true,
+            apart,
             trouble: Vec::new(),
             flat: false,
         }
@@ -55,6 +77,15 @@ impl<'a> Block<'a> {
             self.flat = BEGINS.iter().any(|begin| line.text.starts_with(begin));
         }
         self.flat || line.indent > self.first.indent
+    }
+
+    fn take(&mut self, line: Line<'a>) {
+        // Bytes are the last of what lspci prints: a line behind them is none of this function's, or they are not.
+        let fits = self.lines.len() < MOST_LINES && self.bytes.is_empty() && form::is_lspcis(&line.text);
+        self.whole &= fits;
+        if self.lines.len() < MOST_LINES {
+            self.lines.push(line);
+        }
     }
 
     fn add_bytes(&mut self, number: usize, (offset, row): (usize, Row)) {
@@ -76,28 +107,30 @@ impl<'a> Block<'a> {
 /// Calls with each function of a text, in the order of the text.
 pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
     let mut open: Option<Block<'a>> = None;
+    let mut apart = false;
     for line in lines(text) {
         if line.text.is_empty() {
-            if let Some(mut block) = open.take() {
-                block.ended = true;
+            if let Some(block) = open.take() {
                 each(block);
             }
         } else if head::parse(&line.text).is_some() {
-            if let Some(block) = open.replace(Block::new(line)) {
+            if let Some(block) = open.replace(Block::new(line, std::mem::take(&mut apart))) {
                 each(block);
             }
         } else if let Some(block) = &mut open {
             if let Some(row) = row(&line.text) {
                 block.add_bytes(line.number, row);
             } else if block.takes(&line) {
-                if block.lines.len() < MOST_LINES {
-                    block.lines.push(line);
-                }
+                block.take(line);
             } else if !is_complaint(&line.text)
                 && let Some(block) = open.take()
             {
+                apart = true;
                 each(block);
             }
+        } else {
+            // Lines of a function can stand behind a blank line that somebody put there.
+            apart |= !is_complaint(&line.text) && !BELOW.iter().any(|begin| line.text.starts_with(begin));
         }
     }
     if let Some(block) = open {
@@ -137,20 +170,20 @@ fn row(text: &str) -> Option<(usize, Row)> {
 mod tests {
     use super::*;
 
-    /// `first line | lines | bytes | ended`
+    /// `first line | lines | bytes | whole`
     fn found(text: &str) -> Vec<(String, Vec<String>, usize, bool)> {
         let mut found = Vec::new();
         blocks(text.as_bytes(), |block| {
             let lines = block.lines.iter().map(|line| line.text.to_string()).collect();
             let first = block.first.text.split(' ').next().unwrap_or_default().to_owned();
-            found.push((first, lines, block.bytes.len(), block.ended));
+            found.push((first, lines, block.bytes.len(), block.whole));
         });
         found
     }
 
-    fn want(first: &str, lines: &[&str], bytes: usize, ended: bool) -> (String, Vec<String>, usize, bool) {
+    fn want(first: &str, lines: &[&str], bytes: usize, whole: bool) -> (String, Vec<String>, usize, bool) {
         let lines = lines.iter().map(|line| (*line).to_owned()).collect();
-        (first.to_owned(), lines, bytes, ended)
+        (first.to_owned(), lines, bytes, whole)
     }
 
     #[test]
@@ -162,23 +195,35 @@ mod tests {
             found(text),
             [
                 want("00:00.0", &["Control: I/O-"], 0, true),
-                want("01:00.0", &["Control: x", "Region 0: y"], 0, false),
-                want("02:00.0", &[], 0, false),
-                want("03:00.0", &[], 0, false),
+                want("01:00.0", &["Control: x", "Region 0: y"], 0, true),
+                want("02:00.0", &[], 0, true),
+                want("03:00.0", &[], 0, true),
             ]
         );
     }
 
     #[test]
     fn quoted_indented_and_flat_texts_read_the_same() {
-        let lines = ["01:00.0 Bridge: A B", "\tControl: x", "\t\tdeeper", "", "$ exit"];
-        let body = ["Control: x", "deeper"];
+        let lines = ["01:00.0 Bridge: A B", "\tControl: x", "\t\tdeeper+", "", "$ exit"];
+        let body = ["Control: x", "deeper+"];
         for before in ["", "> ", ">", "> > ", "    ", "\t"] {
             let text: String = lines.iter().map(|line| format!("{before}{line}\r\n")).collect();
             assert_eq!(found(&text), [want("01:00.0", &body, 0, true)], "{before:?}");
         }
         let text = lines.map(str::trim).join("\n");
         assert_eq!(found(&text), [want("01:00.0", &body, 0, true)], "flat");
+    }
+
+    #[test]
+    fn what_is_missing_from_the_middle_shows() {
+        let lines = |line: &str| format!("01:00.0 Bridge: A B\n\tControl: x\n{line}\tKernel driver in use: y\n");
+        assert!(found(&lines(""))[0].3);
+        for line in ["\t[...]\n", "\t...\n", "\t(output truncated)\n", "00: 01 02\n"] {
+            assert!(!found(&lines(line))[0].3, "{line}");
+        }
+        let many = |count| "\tFoo: 1\n".repeat(count);
+        assert!(found(&lines(&many(MOST_LINES - 2)))[0].3);
+        assert!(!found(&lines(&many(MOST_LINES - 1)))[0].3);
     }
 
     #[test]

@@ -8,6 +8,16 @@ use crate::model::{Config, Fact, Why};
 /// Where extended configuration space begins.
 const EXTENDED: u16 = 0x100;
 
+/// The extended capabilities that matter, as an lspci that does not know them prints them.
+const BY_NUMBER: [(u16, &str); 6] = [
+    (0x01, "aer"),
+    (0x03, "serial"),
+    (0x0d, "acs"),
+    (0x0f, "ats"),
+    (0x10, "sriov"),
+    (0x15, "rebar"),
+];
+
 /// What the lines from the first capability on tell.
 pub(super) struct Listed {
     /// The capabilities that are listed: known where all of them is printed, else not covered. The others are not covered.
@@ -26,6 +36,8 @@ pub(super) struct Listed {
     pub beyond: usize,
     /// It may have some beyond: PCI Express, PCI-X.
     pub may_go_beyond: bool,
+    /// One beyond is listed, and which one it is cannot be read.
+    pub illegible: bool,
     /// Which of those that matter are listed, so that they are not taken for absent.
     named: Vec<&'static str>,
     /// Its vital product data say that it manages a switch.
@@ -43,6 +55,7 @@ pub(super) fn listed(lines: &[Line<'_>]) -> Listed {
         legacy: 0,
         beyond: 0,
         may_go_beyond: false,
+        illegible: false,
         named: Vec::new(),
         manages: false,
     };
@@ -96,6 +109,21 @@ impl Listed {
     }
 
     fn add_extended(&mut self, offset: u16, title: &str, below: &[Line<'_>]) {
+        match numbered(title) {
+            // Listed, and nothing else is printed of it: like one of which only a part is.
+            Some(Some(id)) => {
+                if let Some((_, name)) = BY_NUMBER.iter().find(|(number, _)| *number == id) {
+                    first(&mut self.named, name);
+                }
+                return;
+            }
+            // It may be any of them.
+            Some(None) => {
+                self.illegible = true;
+                return;
+            }
+            None => {}
+        }
         let config = &mut self.config;
         let named = |name: &str| title.starts_with(name);
         match () {
@@ -169,4 +197,47 @@ fn offset(text: &str) -> Option<(u16, &str)> {
     let fits = (2..=3).contains(&digits.len());
     let offset = u16::from_str_radix(digits, 16).ok().filter(|_| fits)?;
     Some((offset, title))
+}
+
+/// Of a title that has a number for a name: the number, or none where it cannot be read. `#0d` until 2.2, `Unknown (13)`
+/// until 3.2, `Extended Capability ID 0xd` since.
+fn numbered(title: &str) -> Option<Option<u16>> {
+    let digits = |text: &str, base| {
+        let end = text.find(|c: char| !c.is_digit(base)).unwrap_or(text.len());
+        u16::from_str_radix(&text[..end], base).ok()
+    };
+    if let Some(rest) = title.strip_prefix('#') {
+        return Some(digits(rest, 16));
+    }
+    if let Some(rest) = title.strip_prefix("Extended Capability ID") {
+        return Some(rest.trim_start().strip_prefix("0x").and_then(|rest| digits(rest, 16)));
+    }
+    if let Some(rest) = title.strip_prefix("Unknown") {
+        return Some(rest.trim_start().strip_prefix('(').and_then(|rest| digits(rest, 10)));
+    }
+    ["<unreadable>", "<?>", "??"]
+        .iter()
+        .any(|begin| title.starts_with(begin))
+        .then_some(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_that_are_numbers() {
+        for (title, want) in [
+            ("#0d", Some(Some(0x0d))),
+            ("#10 [0001]", Some(Some(0x10))),
+            ("Unknown (13)", Some(Some(13))),
+            ("Extended Capability ID 0xd", Some(Some(0x0d))),
+            ("Extended Capability ID 0x15", Some(Some(0x15))),
+            ("Unknown", Some(None)),
+            ("#", Some(None)),
+            ("Secondary PCI Express", None),
+        ] {
+            assert_eq!(numbered(title), want, "{title}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use super::bytes::known;
 use super::function::Function;
 use super::head::Numbers;
 use super::{Trouble, bytes};
-use crate::model::config::PortType;
+use crate::model::config::{Acs, Ats, Express, PortType};
 use crate::model::{Attributes, Bdf, Config, Fact, LinkState, Why};
 
 /// What one run tells of a function, or what several do.
@@ -16,6 +16,7 @@ pub(super) struct Seen {
     pub line: usize,
     pub numbers: Numbers,
     pub secondary: Option<u8>,
+    pub subordinate: Option<u8>,
     pub port: Option<PortType>,
     pub manages: bool,
     pub numa: Fact<Option<u32>>,
@@ -43,8 +44,10 @@ pub(super) fn settle(functions: Vec<Function>, trouble: &mut Trouble) -> Functio
             bdf,
             numbers,
             secondary,
+            subordinate,
             port,
             complete,
+            begun,
             manages,
             ..
         } = function;
@@ -57,7 +60,7 @@ pub(super) fn settle(functions: Vec<Function>, trouble: &mut Trouble) -> Functio
         }
         let attributes = Attributes {
             driver: told(function.driver, driver && complete),
-            iommu_group: told(function.group, group && complete),
+            iommu_group: told(function.group, group && begun),
             resources: function.resources,
             link: link(&config),
             ..Attributes::default()
@@ -66,9 +69,10 @@ pub(super) fn settle(functions: Vec<Function>, trouble: &mut Trouble) -> Functio
             line,
             numbers,
             secondary,
+            subordinate,
             port,
             manages,
-            numa: told(function.numa, numa && complete),
+            numa: told(function.numa, numa && begun),
             config,
             attributes,
         };
@@ -128,14 +132,85 @@ pub(super) fn contradiction(one: &Functions, other: &Functions) -> Option<(usize
     })
 }
 
-/// Adds what another run of the same machine tells. Where both know, the later one counts.
-pub(super) fn add(all: &mut Functions, later: Functions) {
-    for (bdf, later) in later {
-        let Some(earlier) = all.remove(&bdf) else {
-            all.insert(bdf, later);
-            continue;
+/// What two runs of one machine tell, the first and a later one. Where they differ it is not known which holds.
+pub(super) fn add(mut all: Functions, later: Functions, trouble: &mut Trouble) -> Functions {
+    for (bdf, mut later) in later {
+        let seen = match all.remove(&bdf) {
+            Some(mut earlier) => {
+                let differ = forget_differences(&mut earlier, &mut later);
+                if !differ.is_empty() {
+                    let message = format!(
+                        "{bdf}: says otherwise than line {} of its {}, which is taken as unknown",
+                        earlier.line,
+                        differ.join(", ")
+                    );
+                    trouble.add(later.line, message);
+                }
+                both(earlier, later)
+            }
+            None => later,
         };
-        all.insert(bdf, both(earlier, later));
+        all.insert(bdf, seen);
+    }
+    all
+}
+
+/// Leaves unknown what both tell and tell differently, of what a machine changes while it runs. Returns what that was.
+fn forget_differences(one: &mut Seen, other: &mut Seen) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    let mut note = |name, differ: bool| {
+        if differ {
+            found.push(name);
+        }
+        differ
+    };
+    let acs = |acs: &Acs| (acs.capable, acs.control);
+    if note("access control", differ(&one.config.acs, &other.config.acs, acs)) {
+        (one.config.acs, other.config.acs) = Default::default();
+    }
+    if note(
+        "address translation",
+        differ(&one.config.ats, &other.config.ats, |ats: &Ats| ats.enabled),
+    ) {
+        (one.config.ats, other.config.ats) = Default::default();
+    }
+    let express = |express: &Express| {
+        let link = express.link.as_ref().map(|link| (link.current, link.max));
+        (
+            express.max_payload,
+            express.max_read_request,
+            express.relaxed_ordering,
+            link,
+        )
+    };
+    if note(
+        "link and limits",
+        differ(&one.config.express, &other.config.express, express),
+    ) {
+        (one.config.express, other.config.express) = Default::default();
+        (one.attributes.link, other.attributes.link) = Default::default();
+    }
+    let (a, b) = (&mut one.attributes, &mut other.attributes);
+    if note("driver", differ(&a.driver, &b.driver, String::clone)) {
+        (a.driver, b.driver) = Default::default();
+    }
+    if note(
+        "IOMMU group",
+        differ(&a.iommu_group, &b.iommu_group, |group: &u32| *group),
+    ) {
+        (a.iommu_group, b.iommu_group) = Default::default();
+    }
+    if note("NUMA node", differ(&one.numa, &other.numa, |node: &u32| *node)) {
+        (one.numa, other.numa) = Default::default();
+    }
+    found
+}
+
+/// Whether both are known and not the same in this part.
+fn differ<T, P: PartialEq>(one: &Fact<Option<T>>, other: &Fact<Option<T>>, part: impl Fn(&T) -> P) -> bool {
+    match (one, other) {
+        (Fact::Known(one), Fact::Known(other)) => one.as_ref().map(&part) != other.as_ref().map(&part),
+        _ => false,
     }
 }
 
@@ -153,6 +228,7 @@ fn both(earlier: Seen, later: Seen) -> Seen {
             device: later.numbers.device.or(earlier.numbers.device),
         },
         secondary: later.secondary.or(earlier.secondary),
+        subordinate: later.subordinate.or(earlier.subordinate),
         port: later.port.or(earlier.port),
         manages: later.manages || earlier.manages,
         numa: known(later.numa, earlier.numa),

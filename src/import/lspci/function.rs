@@ -19,9 +19,13 @@ pub(super) struct Function {
     pub numbers: Numbers,
     /// The bus below it, of a bridge.
     pub secondary: Option<u8>,
+    /// The last bus below it, of a bridge.
+    pub subordinate: Option<u8>,
     pub port: Option<PortType>,
     /// All that `-v` prints is there, from the first line to the last.
     pub complete: bool,
+    /// All that `-v` prints up to the windows is there: NUMA node, IOMMU group.
+    pub begun: bool,
     pub numa: Option<u32>,
     pub group: Option<u32>,
     pub driver: Option<String>,
@@ -57,8 +61,17 @@ impl Function {
         let lower_kernel = |name: &str| block.lines.iter().find_map(|line| line.text.strip_prefix(name));
         let driver = lower_kernel("Kernel driver in use: ").map(str::to_owned);
         let verbosity = verbosity(upper);
-        let kernel_lines = driver.is_some() || lower_kernel("Kernel modules: ").is_some();
-        let complete = verbosity != Verbosity::None && (block.ended || kernel_lines);
+        // Lines go missing at the end as well: only what lspci prints last tells that they did not.
+        let has_end =
+            !block.bytes.is_empty() || block.lines.last().is_some_and(|line| line.text.starts_with("Kernel "));
+        let whole = verbosity != Verbosity::None && block.whole;
+        let complete = whole && has_end;
+        let behind = |names: &[&str]| {
+            let is_behind = |line: &Line<'_>| names.iter().any(|name| line.text.starts_with(name));
+            whole && (has_end || at.is_some() || upper.iter().any(is_behind))
+        };
+        let begun = behind(&["Flags: ", "Region ", "Expansion ROM ", "Bus: "]);
+        let has_windows = behind(&["Expansion ROM ", "Bus: "]);
         let flags = find("Flags: ").unwrap_or_default();
         let flag = |name: &str| {
             flags
@@ -74,9 +87,11 @@ impl Function {
             line: block.first.number,
             bdf: head.bdf,
             numbers: head.numbers(numbers),
-            secondary: find("Bus: ").and_then(secondary),
+            secondary: find("Bus: ").and_then(|text| bus_number(text, "secondary=")),
+            subordinate: find("Bus: ").and_then(|text| bus_number(text, "subordinate=")),
             port: None,
             complete,
+            begun,
             numa: line_or_flag("NUMA node: ", "NUMA node "),
             group: line_or_flag("IOMMU group: ", "IOMMU group "),
             driver,
@@ -87,33 +102,35 @@ impl Function {
             manages: false,
             trouble: block.trouble.clone(),
         };
-        function.add_capabilities(capabilities::listed(lower), verbosity, upper);
-        if complete && verbosity == Verbosity::Registers {
+        function.add_capabilities(capabilities::listed(lower), verbosity, upper, whole);
+        if has_windows && verbosity == Verbosity::Registers {
             function.resources = regions::resources(upper, &mut function.trouble);
         }
         function.add_bytes(&block.bytes);
         function
     }
 
-    fn add_capabilities(&mut self, mut listed: Listed, verbosity: Verbosity, upper: &[Line<'_>]) {
+    fn add_capabilities(&mut self, mut listed: Listed, verbosity: Verbosity, upper: &[Line<'_>], whole: bool) {
         let unknown_header = upper
             .iter()
             .any(|line| line.text.starts_with("!!! Unknown header type"));
-        let has_none = match verbosity {
-            Verbosity::Registers => upper.iter().any(|line| line.text.starts_with("Status: Cap-")),
-            Verbosity::Flags => listed.legacy == 0,
-            Verbosity::None => false,
-        };
+        // The bit says so, whatever is missing behind it.
+        let says_none = upper.iter().any(|line| line.text.starts_with("Status: Cap-"));
+        let has_none = verbosity == Verbosity::Flags && listed.legacy == 0;
         let absent = match () {
             () if unknown_header => Err(Why::Broken),
             () if listed.denied || upper.iter().any(|line| line.text.starts_with("<access denied")) => Err(Why::Denied),
             () if listed.broken => Err(Why::Broken),
+            () if says_none => Ok(()),
             () if self.complete && (has_none || listed.legacy > 0) => Ok(()),
+            // The list goes on beyond: the first part of it is whole.
+            () if whole && listed.legacy > 0 && listed.beyond > 0 => Ok(()),
             () => Err(Why::NotCovered),
         };
         let host_bridge = self.numbers.class.is_none_or(|class| Class(class).is_host_bridge());
         let absent_beyond = match () {
-            () if listed.denied || unknown_header || !self.complete => absent.and(Err(Why::NotCovered)),
+            () if listed.denied || unknown_header || !(self.complete || says_none) => absent.and(Err(Why::NotCovered)),
+            () if listed.illegible => Err(Why::NotCovered),
             () if listed.broken_beyond => Err(Why::Broken),
             () if listed.beyond > 0 => Ok(()),
             () if listed.may_go_beyond || host_bridge => Err(Why::NotCovered),
@@ -144,8 +161,15 @@ impl Function {
                     device: Some(header.device),
                 };
             }
-            if let HeaderKind::Bridge { secondary, .. } | HeaderKind::CardBus { secondary, .. } = header.kind {
+            if let HeaderKind::Bridge {
+                secondary, subordinate, ..
+            }
+            | HeaderKind::CardBus {
+                secondary, subordinate, ..
+            } = header.kind
+            {
                 self.secondary = Some(secondary);
+                self.subordinate = Some(subordinate);
             }
         }
         if let Some(express) = config.express.present() {
@@ -166,7 +190,7 @@ fn verbosity(upper: &[Line<'_>]) -> Verbosity {
 }
 
 /// `primary=00, secondary=01, subordinate=01, sec-latency=0`.
-fn secondary(text: &str) -> Option<u8> {
-    let bus = text.split(", ").find_map(|part| part.strip_prefix("secondary="))?;
+fn bus_number(text: &str, name: &str) -> Option<u8> {
+    let bus = text.split(", ").find_map(|part| part.strip_prefix(name))?;
     u8::from_str_radix(bus, 16).ok()
 }

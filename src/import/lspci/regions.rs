@@ -25,8 +25,10 @@ pub(super) fn resources(lines: &[Line<'_>], trouble: &mut Vec<(usize, String)>) 
         let Some(text) = line.text.strip_prefix("Region ") else {
             continue;
         };
-        match region(text).and_then(|found| Some((resources.get_mut(usize::from(found.bar))?, found))) {
-            Some((slot, found)) => *slot = found,
+        match region(text).and_then(|(bar, found)| Some((resources.get_mut(usize::from(bar))?, found))) {
+            // `-F` and `-b` print no sizes: then nothing is known of any.
+            Some((_, None)) => return Fact::Unknown(Why::NotCovered),
+            Some((slot, Some(found))) => *slot = found,
             None => {
                 trouble.push((line.number, "a region that cannot be read".to_owned()));
                 return Fact::Unknown(Why::Broken);
@@ -36,7 +38,8 @@ pub(super) fn resources(lines: &[Line<'_>], trouble: &mut Vec<(usize, String)>) 
     Fact::Known(resources)
 }
 
-fn region(text: &str) -> Option<Resource> {
+/// The region; none where its size is not printed.
+fn region(text: &str) -> Option<(u8, Option<Resource>)> {
     let (bar, rest) = text.split_once(": ")?;
     let (flags, rest) = match rest.strip_prefix("Memory at ") {
         Some(rest) => {
@@ -51,19 +54,23 @@ fn region(text: &str) -> Option<Resource> {
         None => (IO, rest.strip_prefix("I/O ports at ")?),
     };
     let address = rest.split(' ').next()?;
-    Some(Resource {
-        bar: bar.parse().ok()?,
-        start: match address.starts_with('<') {
-            // `<unassigned>`, `<ignored>`.
-            true => 0,
-            false => u64::from_str_radix(address, 16).ok()?,
-        },
-        size: match rest.split_once("[size=") {
-            Some((_, size)) => bytes(size.split(']').next()?)?,
-            None => 0,
-        },
+    let bar = bar.parse().ok()?;
+    let start = match address.starts_with('<') {
+        // `<unassigned>`, `<ignored>`.
+        true => 0,
+        false => u64::from_str_radix(address, 16).ok()?,
+    };
+    let Some((_, size)) = rest.split_once("[size=") else {
+        return Some((bar, None));
+    };
+    let size = bytes(size.split(']').next()?)?;
+    let resource = Resource {
+        bar,
+        start,
+        size,
         flags,
-    })
+    };
+    Some((bar, Some(resource)))
 }
 
 /// `512`, `16K`, `32G`.
@@ -121,6 +128,8 @@ mod tests {
         ] {
             assert_eq!(read(text), (Fact::Unknown(Why::Broken), 1), "{text}");
         }
+        let unsized_one = "Region 0: Memory at 1000 (32-bit, prefetchable) [size=4K]\nRegion 2: Memory at 2000000000 (64-bit, prefetchable)";
+        assert_eq!(read(unsized_one), (Fact::Unknown(Why::NotCovered), 0));
         assert!(matches!(read("\tControl: x").0, Fact::Known(list) if list.len() == 6));
     }
 }

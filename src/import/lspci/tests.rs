@@ -148,18 +148,16 @@ fn what_is_not_printed_is_none_only_where_it_would_have_been() {
         nic.config.express.is_absent() && nic.config.ats.is_absent(),
         "Cap- says there are none"
     );
-    assert_eq!(
-        nic.attributes.as_ref().map(|of| of.driver.clone()),
-        Some(Fact::Known(None))
-    );
+    let driver = |nic: &PciDevice| nic.attributes.as_ref().map(|of| of.driver.clone());
+    assert_eq!(driver(&nic), Some(Fact::default()), "the line may be cut off");
+    let modules = format!("{}\tKernel modules: mlx5_core\n", MACHINE.trim_end().to_owned() + "\n");
+    assert_eq!(driver(&device(&read(&modules), "16:00.1")), Some(Fact::Known(None)));
 
-    // Alone, it says nothing of nodes, groups and drivers; with nothing behind it, nor of anything that is not there.
+    // Alone, it says nothing of nodes, groups and drivers.
     let alone = &MACHINE[MACHINE.find("16:00.1").expect("the NIC")..];
     let nic = device(&read(alone), "16:00.1");
     assert_eq!(nic.numa_node, Fact::Unknown(Why::NotCovered));
     assert!(nic.config.express.is_absent());
-    let nic = device(&read(alone.trim_end()), "16:00.1");
-    assert_eq!(nic.config.express, Fact::Unknown(Why::NotCovered));
     let cut = &MACHINE[..MACHINE.find("\tCapabilities: [148").expect("the capability")];
     let port = device(&read(cut), "15:01.0");
     assert_eq!(port.config.acs, Fact::Unknown(Why::NotCovered));
@@ -167,6 +165,62 @@ fn what_is_not_printed_is_none_only_where_it_would_have_been() {
         port.config.express.present().is_some(),
         "what was printed before the cut is known"
     );
+}
+
+#[test]
+fn what_somebody_left_out_is_unknown() {
+    let (before, rest) = MACHINE.split_at(MACHINE.find("\tCapabilities: [148").expect("the capability"));
+    let behind = &rest[rest.find("\n\n").expect("a blank line")..];
+    let kernel = "\tKernel driver in use: pcieport";
+    let known = |between: &str| {
+        let port = device(&read(&format!("{before}{between}{behind}")), "15:01.0");
+        assert!(port.config.express.present().is_some(), "{between}");
+        port.config.acs.known().is_some()
+    };
+    assert!(known(kernel), "the last line is there, and nothing else");
+    let lines = "\t\tFoo: 1\n".repeat(2100);
+    for between in [
+        "",
+        "\t[...]",
+        &format!("\t[...]\n{kernel}"),
+        &format!("\t...\n{kernel}"),
+        &format!("\t<snip>\n{kernel}"),
+        &format!("\t(output truncated)\n{kernel}"),
+        &format!("[...]\n{kernel}"),
+        &format!("\n{kernel}"),
+        &format!("{lines}{kernel}"),
+    ] {
+        assert!(!known(between), "{between}");
+    }
+    // Nor is a GPU without a driver that is cut off before it.
+    let cut = MACHINE.replace(
+        "\tKernel driver in use: nvidia\n\tKernel modules: nvidiafb, nouveau, nvidia\n",
+        "",
+    );
+    let driver = device(&read(&cut), "16:00.0").attributes.map(|of| of.driver);
+    assert_eq!(driver, Some(Fact::default()));
+    let cut = MACHINE.replace("\tNUMA node: 1\n\tRegion", "\t[...]\n\tRegion");
+    let gpu = device(&read(&cut), "16:00.0");
+    assert_eq!(gpu.numa_node, Fact::default());
+    assert_eq!(gpu.attributes.map(|of| of.iommu_group), Some(Fact::default()));
+}
+
+#[test]
+fn capabilities_printed_by_number_are_listed() {
+    let acs = |title: &str, body: &str| {
+        let text = MACHINE.replace("Access Control Services", title);
+        let text = text.replace("ACSCap:", body).replace("ACSCtl:", body);
+        device(&read(&text), "15:01.0").config
+    };
+    for title in ["#0d", "Unknown (13)", "Extended Capability ID 0xd"] {
+        let config = acs(title, "x:");
+        assert_eq!(config.acs, Fact::Unknown(Why::NotCovered), "{title}");
+        assert!(config.ats.is_absent(), "{title}");
+    }
+    let other = acs("Extended Capability ID 0x23", "x:");
+    assert!(other.acs.is_absent() && other.sriov.is_absent());
+    let any = acs("Unknown", "x:");
+    assert_eq!((any.acs, any.ats), (Fact::default(), Fact::default()));
 }
 
 #[test]
@@ -210,7 +264,7 @@ fn a_user_is_denied_capabilities_and_knows_the_tree() {
         "only root knows a root port"
     );
     // Part of every Xeon's root complex.
-    let with = format!("{text}\n15:00.0 System peripheral: Intel Corporation Device 09a2 (rev 04)\n");
+    let with = format!("15:00.0 System peripheral: Intel Corporation Device 09a2 (rev 04)\n\n{text}");
     assert_eq!(place(&read(&with), "16:00.0"), "pci0000:15/0000:15:01.0");
 }
 
@@ -295,6 +349,91 @@ fn several_runs_add_up_unless_they_contradict_each_other() {
         assert_eq!(notes(&facts).len(), 1);
         assert!(notes(&facts)[0].contains("it is left out"), "{:?}", notes(&facts));
     }
+}
+
+#[test]
+fn what_may_be_two_machines_shares_nothing() {
+    let port = |bdf: &str, below: &str| {
+        let line = format!("\tBus: primary=00, secondary={below}, subordinate={below}, sec-latency=0");
+        format!("{bdf} 0604: 8086:352a\n{line}\n\n")
+    };
+    let one = port("00:01.0", "01") + "01:00.0 0302: 10de:2330\n\n02:00.0 0108: 144d:a824\n\n";
+    let other = port("00:02.0", "03") + "03:00.0 0207: 15b3:1021\n\n";
+    for between in ["B$ lspci -vvv\n", "machine B\n", "[...]\n"] {
+        let facts = read(&format!("A$ lspci -vvv\n{one}{between}{other}"));
+        assert_eq!(place(&facts, "01:00.0"), "pci0000:00/0000:00:01.0", "{between}");
+        assert_eq!(place(&facts, "03:00.0"), "pci0000:00?/0000:00:02.0", "{between}");
+        assert_eq!(notes(&facts).len(), 1, "{between}");
+        assert!(
+            notes(&facts)[0].starts_with("lspci, line 10: has no function in common"),
+            "{:?}",
+            notes(&facts)
+        );
+    }
+    // Neither what stands on standard error nor a function's own lines behind a blank one.
+    for between in ["pcilib: sysfs_read_vpd: read failed\n", "\tCapabilities: [40] x\n", ""] {
+        let first = port("00:01.0", "01");
+        let facts = read(&format!("{first}{between}01:00.0 0302: 10de:2330\n"));
+        assert_eq!(place(&facts, "01:00.0"), "pci0000:00/0000:00:01.0", "{between}");
+        assert_eq!(notes(&facts), [""; 0], "{between}");
+    }
+    // A bridge of the one leads to no function of the other.
+    let facts = read(&format!(
+        "A$ lspci\n18:00.0 0302: 10de:2330\nB$ lspci\n{}",
+        port("17:01.0", "18")
+    ));
+    assert_eq!(place(&facts, "18:00.0"), "pci0000:18?");
+    // Some in common, but neither has all of the other.
+    let facts = read(&format!("{one}B$ lspci\n{}{other}", port("00:01.0", "01")));
+    assert!(
+        facts.device("03:00.0".parse().expect("an address")).is_some()
+            != facts.device("01:00.0".parse().expect("an address")).is_some()
+    );
+    assert!(notes(&facts)[0].contains("is left out"), "{:?}", notes(&facts));
+}
+
+#[test]
+fn parts_beyond_number_are_left_out() {
+    let text: String = (0..300)
+        .map(|n| format!("{n:04x}:01:00.0 0302: 10de:2330\n$\n"))
+        .collect();
+    let facts = read(&text);
+    assert_eq!(facts.devices().len(), 256);
+    assert_eq!(notes(&facts).len(), 45, "one that they are apart, 44 that are left out");
+}
+
+#[test]
+fn runs_that_differ_in_what_changes_leave_it_unknown() {
+    let later = MACHINE.replace(
+        "SrcValid+ TransBlk- ReqRedir+ CmpltRedir-",
+        "SrcValid- TransBlk- ReqRedir- CmpltRedir-",
+    );
+    let later = later
+        .replace("in use: nvidia\n", "in use: vfio-pci\n")
+        .replace("Speed 16GT/s (ok)", "Speed 8GT/s (ok)");
+    let facts = read(&format!("before\n{MACHINE}after\n{later}"));
+    let port = device(&facts, "15:01.0");
+    assert_eq!(
+        (&port.config.acs, &port.config.express),
+        (&Fact::default(), &Fact::default())
+    );
+    let attributes = port.attributes.expect("attributes");
+    assert_eq!(attributes.link, Fact::default());
+    assert_eq!(
+        attributes.driver,
+        Fact::Known(Some("pcieport".to_owned())),
+        "the same in both"
+    );
+    let gpu = device(&facts, "16:00.0").attributes.expect("attributes");
+    assert_eq!(gpu.driver, Fact::default());
+    assert_eq!(place(&facts, "16:00.0"), "pci0000:15/0000:15:01.0");
+    let notes = notes(&facts);
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(
+        notes[0].contains("0000:15:01.0: says otherwise than line 2 of its access control, link and limits"),
+        "{notes:?}"
+    );
+    assert!(notes[1].contains("of its driver"), "{notes:?}");
 }
 
 #[test]
@@ -387,6 +526,21 @@ fn bytes_count_for_more_than_words() {
 }
 
 #[test]
+fn cards_that_call_themselves_host_bridges_make_no_root() {
+    let below =
+        "17:00.0 PCI bridge: Intel Corporation Device 352a\n\tBus: primary=17, secondary=18, subordinate=18\n\n";
+    let text = |bridge: &str| format!("{}{bridge}", below.replace("17:00.0", "17:01.0"));
+    let endpoint = "\tControl: x\n\tStatus: Cap+\n\tCapabilities: [60] Express (v2) Endpoint, MSI 00\n\n";
+    for (bridge, want) in [
+        ("17:02.0 0600: 8086:1234\n".to_owned(), "pci0000:17"),
+        (format!("17:02.0 0600: 8086:1234\n{endpoint}"), "pci0000:17?"),
+        ("17:02.0 0600: 10ee:9034\n".to_owned(), "pci0000:17?"),
+    ] {
+        assert_eq!(place(&read(&text(&bridge)), "17:01.0"), want, "{bridge}");
+    }
+}
+
+#[test]
 fn virtual_functions_on_a_bus_of_their_own_sit_below_the_bridge_of_their_physical_one() {
     let text = "\
 00:01.0 PCI bridge: Intel Corporation Device 352a
@@ -406,6 +560,22 @@ fn virtual_functions_on_a_bus_of_their_own_sit_below_the_bridge_of_their_physica
         place(&read(&text.replace("VFs: 2", "VFs: 0")), "02:00.0"),
         "pci0000:02?"
     );
+}
+
+#[test]
+fn what_a_hypervisor_made_marks_a_guest() {
+    for (part, want) in [
+        ("00:01.0 0604: 1b36:000c", 1),
+        (
+            "00:15.0 0604: 15ad:07a0\n00:16.0 0604: 15ad:07a0\n01:00.0 0200: 1af4:1041",
+            3,
+        ),
+        // A DPU may have made it.
+        ("01:00.0 0200: 1af4:1041", 0),
+        ("01:00.0 0302: 10de:2330", 0),
+    ] {
+        assert_eq!(read(part).platform.paravirtual_devices, want, "{part}");
+    }
 }
 
 #[test]
@@ -435,10 +605,20 @@ fn more_than_a_machine_has_is_refused_or_left_out() {
         )
     };
     let gpus: String = (0..1025).map(|n| line(n, "0302: 10de:2330")).collect();
-    assert!(facts(gpus.as_bytes(), &names()).is_err_and(|error| error.to_string().contains("1025 NVIDIA GPUs")));
-    let others: String = (0..66_000).map(|n| line(n, "0200: 15b3:1021")).collect();
+    assert!(
+        facts(gpus.as_bytes(), &names()).is_err_and(|error| error.to_string().contains("more than 1024 GPUs, NICs"))
+    );
+    let mixed: String = (0..1025)
+        .map(|n| match n {
+            0..400 => line(n, "0302: 10de:2330"),
+            400..800 => line(n, "0207: 15b3:1021"),
+            _ => line(n, "0108: 144d:a824"),
+        })
+        .collect();
+    assert!(facts(mixed.as_bytes(), &names()).is_err(), "1025 rows of three kinds");
+    let others: String = (0..66_000).map(|n| line(n, "0c03: 8086:1234")).collect();
     let found = read(&others);
-    assert_eq!((found.devices().len(), found.unnamed_nics.len()), (65_536, 1024));
+    assert_eq!((found.devices().len(), found.unnamed_nics.len()), (65_536, 0));
     let notes = notes(&found);
     assert!(
         notes[0].ends_with("more than 65536 functions: 464 are left out"),
