@@ -65,11 +65,11 @@ fn gpu(information: &str) -> DriverGpu {
 
 /// The nodes `/dev/nvidia*`.
 pub fn nodes(files: &dyn Files) -> Fact<Vec<NodeFile>> {
-    match files.list(Path::new("/dev")) {
+    // Other names there are people's: a volume group often bears the host's.
+    match files.list_kept(Path::new("/dev"), &|name| name.starts_with("nvidia")) {
         Ok(names) => Fact::Known(
             names
                 .iter()
-                .filter(|name| name.starts_with("nvidia"))
                 .map(|name| node(files, &format!("/dev/{name}")))
                 .filter(|node| node.state.present().is_none_or(|state| state.character))
                 .collect(),

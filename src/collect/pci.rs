@@ -160,9 +160,10 @@ pub fn look_closely(files: &dyn Files, devices: &mut [PciDevice], interest: &BTr
     for device in devices.iter().filter(|device| interest.contains(&device.bdf)) {
         all.extend(device.place.known().into_iter().flat_map(|place| &place.bridges));
     }
+    let there = |path: &str| files.list_kept(Path::new(path), &|_| false).is_ok();
     let told = Told {
-        drivers: files.list(Path::new("/sys/bus/pci/drivers")).is_ok(),
-        groups: files.list(Path::new("/sys/kernel/iommu_groups")).is_ok(),
+        drivers: there("/sys/bus/pci/drivers"),
+        groups: there("/sys/kernel/iommu_groups"),
     };
     for device in devices.iter_mut().filter(|device| all.contains(&device.bdf)) {
         let base = format!("{DEVICES}/{}", device.bdf);

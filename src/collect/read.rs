@@ -67,7 +67,7 @@ pub fn absent<T>(files: &dyn Files, path: &str) -> Fact<Option<T>> {
         if parent == Path::new("/") {
             return Fact::Unknown(Why::NotCovered);
         }
-        match files.list(parent) {
+        match files.list_kept(parent, &|_| false) {
             Ok(_) => return Fact::Known(None),
             Err(error) if error.is_absent() => directory = parent,
             Err(error) => return Fact::Unknown(error.why()),

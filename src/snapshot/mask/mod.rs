@@ -327,10 +327,19 @@ fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
         "/sys/class/dmi/id/sys_vendor",
         "/sys/class/dmi/id/product_name",
     ];
-    let of_kernel = |path: &str| {
-        let root = ["/sys", "/proc", "/dev"].iter().any(|root| path.starts_with(root));
-        root && !path.starts_with("/dev/mapper") && !path.starts_with("/dev/disk")
-    };
+    const KERNEL: [&str; 5] = ["/sys/", "/proc/", "/dev/nvidia", "/dev/infiniband", "/dev/gdrdrv"];
+    // There the names are people's: of interfaces, of volumes, of groups of processes.
+    const PEOPLE: [&str; 7] = [
+        "/sys/block",
+        "/sys/class/block",
+        "/sys/class/net",
+        "/sys/devices/virtual",
+        "/sys/fs",
+        "/sys/kernel/config",
+        "/proc/sys/net",
+    ];
+    let starts = |path: &str, roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
+    let of_kernel = |path: &str| starts(path, &KERNEL) && !starts(path, &PEOPLE);
     for (path, recorded) in snapshot.files.iter().filter(|(path, _)| of_kernel(path)) {
         each(path);
         recorded.names.iter().flatten().for_each(|name| each(name));
