@@ -32,11 +32,10 @@ pub fn run(
     let Machine::World(world) = machine else {
         bail!("a dump of another program is no machine that could be recorded: it has told all it can");
     };
-    let live = world.is_live();
     let (mut snapshot, facts) = take(world, options.live);
     super::notes(global, &facts, err);
     if options.mask {
-        snapshot::mask(&mut snapshot, &known(&facts, live));
+        snapshot::mask(&mut snapshot, &known(&facts));
     }
     let text = serde_json::to_string(&snapshot)? + "\n";
     let size =
@@ -46,8 +45,9 @@ pub fn run(
 }
 
 /// The names by which people know this machine and those who use it.
-fn known(facts: &Facts, live: bool) -> Known {
-    let named = |name: &&str| live && !name.is_empty();
+fn known(facts: &Facts) -> Known {
+    // Who takes it may be named in a directory's files too, and in its path.
+    let named = |name: &&str| !name.is_empty();
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let users = ["USER", "LOGNAME", "SUDO_USER"].map(variable);
     let home = variable("HOME");
