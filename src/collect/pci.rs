@@ -17,12 +17,22 @@ use crate::world::{Files, OpenFile};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
+/// The most functions that are looked at: the largest machines have some thousands, with their virtual functions.
+const MOST: usize = 1 << 14;
+
 /// Every PCI function, by address.
 pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>> {
     let names = match files.list(Path::new(DEVICES)) {
         Ok(names) => names,
         Err(error) => return unread(notes, &error),
     };
+    if names.len() > MOST {
+        return broken(
+            notes,
+            DEVICES,
+            format!("it has more than {MOST} functions, which no machine has"),
+        );
+    }
     let mut devices = Vec::with_capacity(names.len());
     let mut add = |(some, remarks): (Vec<PciDevice>, Vec<Note>)| {
         devices.extend(some);

@@ -93,6 +93,20 @@ pub fn is_there(files: &dyn Files, path: &str) -> Fact<bool> {
     }
 }
 
+/// A text of at most as many lines as any machine has in such a list.
+pub fn few_lines(text: String, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
+    const MOST: usize = 8192;
+    const LONGEST: usize = 1 << 20;
+    match text.len() > LONGEST || text.lines().nth(MOST).is_some() {
+        true => broken(
+            notes,
+            path,
+            format!("it has more than {MOST} lines, or more than {LONGEST} bytes"),
+        ),
+        false => Fact::Known(text),
+    }
+}
+
 /// A directory's names; none where it is not there.
 pub fn names(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Vec<String>>> {
     match files.list(Path::new(path)) {
@@ -124,4 +138,23 @@ pub fn last_bdf(path: &Path) -> Option<Bdf> {
 /// The start of a text, for a message.
 pub fn shorten(text: &str) -> String {
     text.chars().take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_no_machine_has_is_broken() {
+        let mut notes = Vec::new();
+        let text = "a\n".repeat(8192);
+        assert_eq!(few_lines(text.clone(), "/x", &mut notes), Fact::Known(text.clone()));
+        assert!(notes.is_empty());
+        assert_eq!(few_lines(text + "a", "/x", &mut notes), Fact::Unknown(Why::Broken));
+        assert_eq!(
+            few_lines("a".repeat(1 << 21), "/x", &mut notes),
+            Fact::Unknown(Why::Broken)
+        );
+        assert_eq!(notes.len(), 2);
+    }
 }
