@@ -569,3 +569,60 @@ fn what_needs_the_machine_itself_says_so() {
     assert_eq!(run(&["--from", text_of(&file), "--sysroot", "/", "topo"]).code, 2);
     assert_eq!(with(&file, &["snapshot", "--live", "-o", "-"]).code, 2);
 }
+
+/// Lists that no machine has, compared with no more than 256 MiB of address space.
+#[test]
+fn hostile_records_are_compared_within_their_memory() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let functions = |count: u32| {
+        let name = |n: u32| {
+            format!(
+                "{:04x}:{:02x}:{:02x}.{:x}",
+                n >> 16,
+                n >> 8 & 0xff,
+                n >> 3 & 0x1f,
+                n & 7
+            )
+        };
+        let names: Vec<String> = (0..count).map(name).collect();
+        serde_json::json!({"/sys/bus/pci/devices": {"names": names}})
+    };
+    let text = |path: &str, text: String| serde_json::json!({path: {"text": text}});
+    let file = |name: &str, files: Value| {
+        let document = serde_json::json!({"schema": "gdr.snapshot/1", "gdr": "", "taken": "", "masked": false,
+            "host": {"source": ""}, "libraries": {}, "files": files});
+        let file = dir.path().join(name);
+        fs::write(&file, document.to_string()).expect("a file");
+        file
+    };
+    let empty = file("empty", serde_json::json!({"/sys/bus/pci/devices": {"names": []}}));
+    for (name, files, code) in [
+        ("most", functions(16_384), 1),
+        ("more", functions(16_385), 0),
+        ("modules", text("/proc/modules", "a b\n".repeat(1_500_000)), 0),
+        (
+            "parameters",
+            text(
+                "/proc/driver/nvidia/params",
+                (0..500_000).map(|n| format!("P{n}: 1\n")).collect(),
+            ),
+            0,
+        ),
+    ] {
+        let file = file(name, files);
+        let command = "ulimit -v 262144; exec \"$0\" snapshot --diff \"$1\" \"$2\"";
+        let output = std::process::Command::new("/bin/sh")
+            .args([
+                "-c",
+                command,
+                env!("CARGO_BIN_EXE_gdr"),
+                text_of(&file),
+                text_of(&empty),
+            ])
+            .output()
+            .expect("a shell");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{name}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{name}: {stderr}");
+    }
+}

@@ -36,11 +36,10 @@ pub fn run(
     if options.live && !world.libraries.can_map() {
         bail!("--live tries the hardware of the machine gdr runs on: of another there is no answer to record");
     }
-    let live = world.is_live();
     let (mut snapshot, facts) = take(world, options.live);
     super::notes(global, false, &facts, err);
     if options.mask {
-        snapshot::mask(&mut snapshot, &known(&facts, live));
+        snapshot::mask(&mut snapshot, &known(&facts));
     }
     let text = serde_json::to_string(&snapshot)? + "\n";
     document::check_size(text.len(), snapshot.files.len())?;
@@ -51,8 +50,9 @@ pub fn run(
 }
 
 /// The names by which people know this machine and those who use it.
-fn known(facts: &Facts, live: bool) -> Known {
-    let named = |name: &&str| live && !name.is_empty();
+fn known(facts: &Facts) -> Known {
+    // Who takes it may be named in a directory's files too, and in its path.
+    let named = |name: &&str| !name.is_empty();
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let users = ["USER", "LOGNAME", "SUDO_USER"].map(variable);
     let home = variable("HOME");

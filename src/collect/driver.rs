@@ -15,7 +15,12 @@ pub fn driver(files: &dyn Files, notes: &mut Vec<Note>) -> Driver {
         version_line: read::text_if_there(files, &format!("{PROC}/version"), notes)
             .map(|text| text.and_then(|text| text.lines().next().map(|line| line.trim().to_owned()))),
         module_version: read::text_if_there(files, "/sys/module/nvidia/version", notes),
-        params: read::text_if_there(files, &format!("{PROC}/params"), notes).map(|text| text.map(|text| params(&text))),
+        params: read::text_if_there(files, &format!("{PROC}/params"), notes)
+            .and_then(|text| match text {
+                Some(text) => read::few_lines(text, &format!("{PROC}/params"), notes).map(Some),
+                None => Fact::Known(None),
+            })
+            .map(|text| text.map(|text| params(&text))),
         gpus: gpus(files, notes),
     }
 }
@@ -65,11 +70,11 @@ fn gpu(information: &str) -> DriverGpu {
 
 /// The nodes `/dev/nvidia*`.
 pub fn nodes(files: &dyn Files) -> Fact<Vec<NodeFile>> {
-    match files.list(Path::new("/dev")) {
+    // Other names there are people's: a volume group often bears the host's.
+    match files.list_kept(Path::new("/dev"), &|name| name.starts_with("nvidia")) {
         Ok(names) => Fact::Known(
             names
                 .iter()
-                .filter(|name| name.starts_with("nvidia"))
                 .map(|name| node(files, &format!("/dev/{name}")))
                 .filter(|node| node.state.present().is_none_or(|state| state.character))
                 .collect(),

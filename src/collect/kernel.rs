@@ -7,13 +7,20 @@ use super::read;
 use crate::model::{Fact, IdList, Kernel, Module, Note, NumaNode, PciDevice};
 use crate::world::Files;
 
+const MODULES: &str = "/proc/modules";
+const DEVICES: &str = "/proc/devices";
+
 /// What the kernel says of itself.
 pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Note>) -> Kernel {
     Kernel {
         release: read::text(files, "/proc/sys/kernel/osrelease", notes),
         command_line: read::text(files, "/proc/cmdline", notes),
-        modules: read::kept(files, "/proc/modules", without_addresses, notes).map(|text| modules(&text)),
-        char_devices: read::text(files, "/proc/devices", notes).map(|text| char_devices(&text)),
+        modules: read::kept(files, MODULES, without_addresses, notes)
+            .and_then(|text| read::few_lines(text, MODULES, notes))
+            .map(|text| modules(&text)),
+        char_devices: read::text(files, DEVICES, notes)
+            .and_then(|text| read::few_lines(text, DEVICES, notes))
+            .map(|text| char_devices(&text)),
         iommu_groups: groups(pci)
             .into_iter()
             .map(|group| {

@@ -17,12 +17,22 @@ use crate::world::{Files, OpenFile};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
+/// The most functions that are looked at: the largest machines have some thousands, with their virtual functions.
+const MOST: usize = 1 << 14;
+
 /// Every PCI function, by address.
 pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>> {
     let names = match files.list(Path::new(DEVICES)) {
         Ok(names) => names,
         Err(error) => return unread(notes, &error),
     };
+    if names.len() > MOST {
+        return broken(
+            notes,
+            DEVICES,
+            format!("it has more than {MOST} functions, which no machine has"),
+        );
+    }
     let mut devices = Vec::with_capacity(names.len());
     let mut add = |(some, remarks): (Vec<PciDevice>, Vec<Note>)| {
         devices.extend(some);
@@ -160,9 +170,10 @@ pub fn look_closely(files: &dyn Files, devices: &mut [PciDevice], interest: &BTr
     for device in devices.iter().filter(|device| interest.contains(&device.bdf)) {
         all.extend(device.place.known().into_iter().flat_map(|place| &place.bridges));
     }
+    let there = |path: &str| files.list_kept(Path::new(path), &|_| false).is_ok();
     let told = Told {
-        drivers: files.list(Path::new("/sys/bus/pci/drivers")).is_ok(),
-        groups: files.list(Path::new("/sys/kernel/iommu_groups")).is_ok(),
+        drivers: there("/sys/bus/pci/drivers"),
+        groups: there("/sys/kernel/iommu_groups"),
     };
     for device in devices.iter_mut().filter(|device| all.contains(&device.bdf)) {
         let base = format!("{DEVICES}/{}", device.bdf);

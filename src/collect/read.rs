@@ -67,7 +67,7 @@ pub fn absent<T>(files: &dyn Files, path: &str) -> Fact<Option<T>> {
         if parent == Path::new("/") {
             return Fact::Unknown(Why::NotCovered);
         }
-        match files.list(parent) {
+        match files.list_kept(parent, &|_| false) {
             Ok(_) => return Fact::Known(None),
             Err(error) if error.is_absent() => directory = parent,
             Err(error) => return Fact::Unknown(error.why()),
@@ -90,6 +90,20 @@ pub fn is_there(files: &dyn Files, path: &str) -> Fact<bool> {
         Ok(true) => Fact::Known(true),
         Ok(false) => absent::<()>(files, path).map(|_| false),
         Err(error) => Fact::Unknown(error.why()),
+    }
+}
+
+/// A text of at most as many lines as any machine has in such a list.
+pub fn few_lines(text: String, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
+    const MOST: usize = 8192;
+    const LONGEST: usize = 1 << 20;
+    match text.len() > LONGEST || text.lines().nth(MOST).is_some() {
+        true => broken(
+            notes,
+            path,
+            format!("it has more than {MOST} lines, or more than {LONGEST} bytes"),
+        ),
+        false => Fact::Known(text),
     }
 }
 
@@ -124,4 +138,23 @@ pub fn last_bdf(path: &Path) -> Option<Bdf> {
 /// The start of a text, for a message.
 pub fn shorten(text: &str) -> String {
     text.chars().take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_no_machine_has_is_broken() {
+        let mut notes = Vec::new();
+        let text = "a\n".repeat(8192);
+        assert_eq!(few_lines(text.clone(), "/x", &mut notes), Fact::Known(text.clone()));
+        assert!(notes.is_empty());
+        assert_eq!(few_lines(text + "a", "/x", &mut notes), Fact::Unknown(Why::Broken));
+        assert_eq!(
+            few_lines("a".repeat(1 << 21), "/x", &mut notes),
+            Fact::Unknown(Why::Broken)
+        );
+        assert_eq!(notes.len(), 2);
+    }
 }

@@ -16,6 +16,13 @@ pub trait Files: Send + Sync {
     /// The names in a directory, sorted by bytes. A name that is no UTF-8 is left out: none of the kernel's is.
     fn list(&self, path: &Path) -> Result<Vec<String>, FileError>;
 
+    /// Those names in a directory that `keep` keeps, in a world that records too: the others may be private.
+    fn list_kept(&self, path: &Path, keep: &dyn Fn(&str) -> bool) -> Result<Vec<String>, FileError> {
+        let mut names = self.list(path)?;
+        names.retain(|name| keep(name));
+        Ok(names)
+    }
+
     /// What a path leads to, links followed.
     fn state(&self, path: &Path) -> Result<FileState, FileError>;
 

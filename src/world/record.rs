@@ -81,6 +81,17 @@ impl Files for Recorder {
         })
     }
 
+    fn list_kept(&self, path: &Path, keep: &dyn Fn(&str) -> bool) -> Result<Vec<String>, FileError> {
+        let kept = self.files.list_kept(path, keep);
+        self.log.keep(path, kept, |recorded, names| {
+            // What was asked before stays answered.
+            let known = recorded.names.get_or_insert_default();
+            known.extend(names.iter().cloned());
+            known.sort_unstable();
+            known.dedup();
+        })
+    }
+
     fn state(&self, path: &Path) -> Result<FileState, FileError> {
         self.log.keep(path, self.files.state(path), |recorded, state| {
             recorded.state = Some(*state);
@@ -177,6 +188,29 @@ fn add(parts: &mut Vec<Part>, at: u64, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_list_only_what_is_kept_is_written_down() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(dir.path().join("dev")).expect("a directory");
+        for name in ["nvidia0", "node17-vg", "sda"] {
+            std::fs::write(dir.path().join("dev").join(name), "").expect("a file");
+        }
+        let log = Log::default();
+        let tree = super::super::tree::Tree::directory(dir.path()).expect("a root");
+        let files = Recorder::new(Box::new(tree), log.clone());
+        let dev = Path::new("/dev");
+        assert_eq!(
+            files.list_kept(dev, &|name| name.starts_with("nv")).expect("a list"),
+            ["nvidia0"]
+        );
+        assert!(files.list_kept(dev, &|_| false).expect("a list").is_empty());
+        let record = log.take();
+        assert_eq!(record["/dev"].names.as_deref(), Some(&["nvidia0".to_owned()][..]));
+        let replay = super::super::replay::Replay::new(record);
+        assert!(replay.list_kept(dev, &|_| false).expect("a list").is_empty());
+        assert_eq!(replay.list_kept(dev, &|_| true).expect("a list"), ["nvidia0"]);
+    }
 
     fn parts(reads: &[(u64, &[u8])]) -> Vec<(u64, Vec<u8>)> {
         let mut parts = Vec::new();

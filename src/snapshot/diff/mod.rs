@@ -3,99 +3,207 @@
 //! Things are matched by what they are known by (an address, a name, a path, a number), and a thing that only one side
 //! has is one change. A fact that only one side could read was learned or lost; it did not change.
 
+mod command_line;
 mod node;
 mod words;
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::model::{Change, ChangeKind, Diff, Facts, Why};
+use serde::Serialize;
+
+use crate::model::{Change, ChangeKind, Diff, Fact, Facts, Why};
 use node::Node;
 
 /// What differs from `a` to `b`.
 pub fn diff(a: &Facts, b: &Facts) -> Diff {
-    let mut found = Vec::new();
-    let tree = |facts: &Facts| {
-        let mut value = serde_json::to_value(facts).unwrap_or_default();
-        if let Some(fields) = value.as_object_mut() {
-            // What was hard to read is no fact of the machine; the kernel has its own area.
-            fields.remove("notes");
-            if let Some(host) = fields.get_mut("host").and_then(serde_json::Value::as_object_mut) {
-                host.remove("kernel");
-            }
-            let attributes = fields
-                .get_mut("pci")
-                .and_then(|pci| pci.get_mut("known")?.as_array_mut());
-            for device in attributes.into_iter().flatten() {
-                // Not looked at closely: its attributes are not none, they are not known.
-                if device.get("attributes").is_some_and(serde_json::Value::is_null)
-                    && let Some(device) = device.as_object_mut()
-                {
-                    device.remove("attributes");
-                }
-            }
-        }
-        Node::new(&mut Vec::new(), value)
+    let mut walk = Walk {
+        path: Vec::new(),
+        found: Vec::new(),
+        sleepers: [a, b].into_iter().flat_map(sleepers).collect(),
     };
-    compare(&mut Vec::new(), &tree(a), &tree(b), &mut found);
+    // Area by area, each dropped before the next: a record may be as large as it likes, its tree is not.
+    macro_rules! areas {
+        ($($field:ident)*) => { $( walk.area(&[stringify!($field)], &a.$field, &b.$field); )* };
+    }
+    let host = |facts: &Facts| crate::model::Host {
+        // The kernel has its own area.
+        kernel: None,
+        ..facts.host.clone()
+    };
+    walk.area(&["host"], &host(a), &host(b));
+    walk.list("pci", &a.pci, &b.pci, |device| device.bdf.to_string());
+    walk.list("rdma", &a.rdma, &b.rdma, |device| device.name.clone());
+    walk.list("nvidia_nodes", &a.nvidia_nodes, &b.nvidia_nodes, |node| {
+        node.path.clone()
+    });
+    areas!(numa unnamed_nics nvme nvml driver peer_memory gdrdrv kernel process platform tools online_cpus);
+    let mapping = |facts: &Facts| facts.mapping.clone().unwrap_or(Fact::Unknown(Why::NotCovered));
+    walk.area(&["mapping"], &mapping(a), &mapping(b));
+    let mut found = walk.found;
     said_twice(&mut found);
     found.sort_by(|a, b| order(a).cmp(&order(b)));
     Diff { changes: found }
 }
 
-fn compare(path: &mut Vec<String>, a: &Node, b: &Node, found: &mut Vec<Change>) {
+/// The functions whose links may sleep: GPUs, and the port right above each.
+fn sleepers(facts: &Facts) -> impl Iterator<Item = String> {
+    facts.gpus().flat_map(|gpu| {
+        let port = gpu.place.known().and_then(|place| place.bridges.last());
+        std::iter::once(gpu.bdf).chain(port.copied()).map(|bdf| bdf.to_string())
+    })
+}
+
+/// A comparison under way.
+struct Walk {
+    path: Vec<String>,
+    found: Vec<Change>,
+    sleepers: HashSet<String>,
+}
+
+impl Walk {
+    /// Compares what stands at one place in both.
+    fn area<T: Serialize + PartialEq>(&mut self, path: &[&str], a: &T, b: &T) {
+        if a == b {
+            return;
+        }
+        self.path = path.iter().map(|part| (*part).to_owned()).collect();
+        let (a, b) = (self.tree(a), self.tree(b));
+        compare(self, &a, &b);
+    }
+
+    fn tree<T: Serialize>(&mut self, value: &T) -> Node {
+        Node::new(&mut self.path, serde_json::to_value(value).unwrap_or_default())
+    }
+
+    /// Compares a long list thing by thing, so that one tree at a time is there.
+    fn list<T: Serialize + PartialEq>(
+        &mut self,
+        name: &str,
+        a: &Fact<Vec<T>>,
+        b: &Fact<Vec<T>>,
+        key: impl Fn(&T) -> String,
+    ) {
+        let (Fact::Known(olds), Fact::Known(news)) = (a, b) else {
+            if a != b {
+                self.path = vec![name.to_owned()];
+                let change = change(self, &in_all(a), &in_all(b));
+                self.found.extend(change);
+            }
+            return;
+        };
+        let by_key = |list| -> HashMap<String, &T> { <[T]>::iter(list).map(|thing| (key(thing), thing)).collect() };
+        let (by_old, by_new) = (by_key(olds.as_slice()), by_key(news.as_slice()));
+        if by_old.len() < olds.len() || by_new.len() < news.len() {
+            // Things without keys of their own.
+            self.area(&[name], olds, news);
+            return;
+        }
+        for old in olds {
+            let key = key(old);
+            let new = by_new.get(&key).copied();
+            if new == Some(old) {
+                continue;
+            }
+            self.path = vec![name.to_owned(), key];
+            let tree = self.thing(old);
+            match new {
+                Some(new) => {
+                    let new = self.thing(new);
+                    compare(self, &tree, &new);
+                }
+                None => alone(self, &tree, ChangeKind::Removed),
+            }
+        }
+        for new in news {
+            let key = key(new);
+            if !by_old.contains_key(&key) {
+                self.path = vec![name.to_owned(), key];
+                let tree = self.thing(new);
+                alone(self, &tree, ChangeKind::Added);
+            }
+        }
+    }
+
+    fn thing<T: Serialize>(&mut self, thing: &T) -> Node {
+        let mut value = serde_json::to_value(thing).unwrap_or_default();
+        if let Some(fields) = value.as_object_mut()
+            && fields.get("attributes").is_some_and(serde_json::Value::is_null)
+        {
+            // A PCI function that was not looked at closely: its attributes are not none, they are not known.
+            fields.remove("attributes");
+        }
+        Node::new(&mut self.path, value)
+    }
+}
+
+/// A list as a whole.
+fn in_all<T>(list: &Fact<Vec<T>>) -> Node {
+    match list {
+        Fact::Unknown(why) => Node::Unknown(*why),
+        Fact::Known(list) if list.is_empty() => Node::Leaf("none".to_owned()),
+        Fact::Known(list) => Node::Leaf(format!("{} known", list.len())),
+    }
+}
+
+/// A thing that only one side has.
+fn alone(walk: &mut Walk, here: &Node, kind: ChangeKind) {
+    let (area, fact) = words::name(&walk.path);
+    let text = Some(here.summary());
+    let (a, b) = match kind {
+        ChangeKind::Added => (None, text),
+        _ => (text, None),
+    };
+    walk.found.push(Change {
+        area,
+        fact,
+        a,
+        b,
+        kind,
+        identity: false,
+        volatile: false,
+    });
+}
+
+fn compare(walk: &mut Walk, a: &Node, b: &Node) {
     if a == b {
         return;
     }
     match (a, b) {
-        (Node::Things(a), Node::Things(b)) => members(path, a, b, found, |path, here, kind, found| {
-            let (area, fact) = words::name(path);
-            let text = Some(here.summary());
-            let (a, b) = match kind {
-                ChangeKind::Added => (None, text),
-                _ => (text, None),
-            };
-            found.push(Change {
-                area,
-                fact,
-                a,
-                b,
-                kind,
-                identity: false,
-                volatile: false,
-            });
-        }),
-        (Node::Facts(a), Node::Facts(b)) if !is_other_variant(path, a, b) => {
-            members(path, a, b, found, |path, here, kind, found| {
-                let unsaid = words::unsaid(path);
+        (Node::Things(a), Node::Things(b)) => members(walk, a, b, alone),
+        (Node::Facts(a), Node::Facts(b)) if !is_other_variant(&walk.path, a, b) => {
+            members(walk, a, b, |walk, here, kind| {
+                let unsaid = words::unsaid(&walk.path);
                 match kind {
-                    ChangeKind::Added => compare(path, &unsaid, here, found),
-                    _ => compare(path, here, &unsaid, found),
+                    ChangeKind::Added => compare(walk, &unsaid, here),
+                    _ => compare(walk, here, &unsaid),
                 }
             });
         }
-        _ => found.push(change(path, a, b)),
+        _ => {
+            let change = change(walk, a, b);
+            walk.found.extend(change);
+        }
     }
 }
 
 /// Compares what both have, and tells of what one has alone.
 fn members(
-    path: &mut Vec<String>,
+    walk: &mut Walk,
     a: &BTreeMap<String, Node>,
     b: &BTreeMap<String, Node>,
-    found: &mut Vec<Change>,
-    alone: impl Fn(&mut Vec<String>, &Node, ChangeKind, &mut Vec<Change>),
+    alone: impl Fn(&mut Walk, &Node, ChangeKind),
 ) {
     let new = b.keys().filter(|name| !a.contains_key(*name));
     for name in a.keys().chain(new) {
-        path.push(name.clone());
+        walk.path.push(name.clone());
         match (a.get(name), b.get(name)) {
-            (Some(a), Some(b)) => compare(path, a, b, found),
-            (Some(a), None) => alone(path, a, ChangeKind::Removed, found),
-            (None, Some(b)) => alone(path, b, ChangeKind::Added, found),
+            (Some(a), Some(b)) => compare(walk, a, b),
+            (Some(a), None) => alone(walk, a, ChangeKind::Removed),
+            (None, Some(b)) => alone(walk, b, ChangeKind::Added),
             (None, None) => {}
         }
-        path.pop();
+        walk.path.pop();
     }
 }
 
@@ -104,16 +212,30 @@ fn is_other_variant(path: &[String], a: &BTreeMap<String, Node>, b: &BTreeMap<St
     !path.is_empty() && !a.is_empty() && !b.is_empty() && a.keys().all(|name| !b.contains_key(name))
 }
 
-fn change(path: &[String], a: &Node, b: &Node) -> Change {
+/// The change of one fact; none where the two say the same in another order.
+fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
+    let path = walk.path.as_slice();
     let (area, fact) = words::name(path);
     let is_command_line = path.iter().map(String::as_str).eq(["kernel", "command_line"]);
     let (mut from, mut to) = (variant(a), variant(b));
     if let (true, Node::Leaf(a), Node::Leaf(b)) = (is_command_line, a, b) {
-        (from, to) = (words_only_in(a, b), words_only_in(b, a));
+        let (a, b) = (command_line::parameters(a), command_line::parameters(b));
+        (from, to) = (command_line::only_in(&a, &b), command_line::only_in(&b, &a));
+        if from == to {
+            return None;
+        }
+    }
+    if path.last().is_some_and(|last| last == "express") {
+        // A capability that came or went is more than its link.
+        for (text, node) in [(&mut from, a), (&mut to, b)] {
+            if matches!(node, Node::Facts(_)) {
+                "there".clone_into(text);
+            }
+        }
     }
     let unknown = |node: &Node| matches!(node, Node::Unknown(_));
     let uncovered = |node: &Node| *node == Node::Unknown(Why::NotCovered);
-    Change {
+    Some(Change {
         kind: match (unknown(a), unknown(b)) {
             (true, false) => ChangeKind::Learned,
             (false, true) => ChangeKind::Lost,
@@ -124,12 +246,12 @@ fn change(path: &[String], a: &Node, b: &Node) -> Change {
         volatile: (unknown(a) && unknown(b))
             || uncovered(a)
             || uncovered(b)
-            || words::is_volatile(path, Some(&from), Some(&to)),
+            || words::is_volatile(path, Some(&from), Some(&to), |bdf| walk.sleepers.contains(bdf)),
         area,
         fact,
         a: Some(from),
         b: Some(to),
-    }
+    })
 }
 
 /// A node in a few words; of one with a single field, the name of that too: it is the one that was taken of several.
@@ -146,34 +268,21 @@ fn variant(node: &Node) -> String {
     }
 }
 
-/// The words of a command line that the other does not have.
-fn words_only_in(line: &str, other: &str) -> String {
-    let there: Vec<&str> = other.split_ascii_whitespace().collect();
-    let alone = line.split_ascii_whitespace().filter(|word| !there.contains(word));
-    let alone: Vec<&str> = alone.collect();
-    match alone.is_empty() {
-        true => "none of these".to_owned(),
-        false => alone.join(" "),
-    }
-}
-
 /// A link is in configuration space and in attribute files: what the first tells, the second need not.
 fn said_twice(found: &mut Vec<Change>) {
     let twins = [
         (words::LINK_OF_ATTRIBUTES, "link"),
         (words::LINK_AT_BEST_OF_ATTRIBUTES, "link at best"),
     ];
-    let told: Vec<(String, String, Option<String>)> = found
+    let firsts = twins.map(|(_, first)| first);
+    let told: HashSet<(String, String, Option<String>)> = found
         .iter()
+        .filter(|change| firsts.contains(&change.fact.as_str()))
         .map(|change| (change.area.clone(), change.fact.clone(), change.b.clone()))
         .collect();
     found.retain(|change| {
         let twin = twins.iter().find(|(fact, _)| *fact == change.fact);
-        twin.is_none_or(|(_, first)| {
-            !told
-                .iter()
-                .any(|(area, fact, b)| *area == change.area && fact == first && *b == change.b)
-        })
+        twin.is_none_or(|(_, first)| !told.contains(&(change.area.clone(), (*first).to_owned(), change.b.clone())))
     });
 }
 

@@ -165,7 +165,7 @@ fn the_machine_around_the_devices() {
         (
             "/kernel/modules/known/0/users",
             json!([]),
-            "! module nvidia | users | nvidia_uvm | none | Changed",
+            "module nvidia | users | nvidia_uvm | none | Changed",
         ),
         (
             "/rdma/known/0/ports/known/0/state/known",
@@ -198,6 +198,83 @@ fn the_machine_around_the_devices() {
             [want]
         );
     }
+}
+
+#[test]
+fn only_a_gpu_and_the_port_above_it_may_sleep() {
+    for (device, mark) in [(0, "! "), (1, "! "), (2, "")] {
+        let nic = device_of_a_nic();
+        let mut before = machine();
+        before["pci"]["known"].as_array_mut().expect("a list").push(nic);
+        let mut after = before.clone();
+        after["pci"]["known"][device]["config"]["express"]["known"]["link"]["current"]["speed"] = json!(1);
+        let found = diff(&facts(before), &facts(after)).changes;
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(
+            (found[0].fact.as_str(), found[0].volatile),
+            ("link", mark == "! "),
+            "{device}"
+        );
+    }
+}
+
+fn device_of_a_nic() -> Value {
+    device("0000:04:00.0", [0x15b3, 0x1021, 0x020700], &[PORT])
+}
+
+#[test]
+fn what_a_node_leads_to_is_told() {
+    let nodes = |major: u32, minor: u32| {
+        json!({"known": [{"path": "/dev/nvidia0", "state": {"known":
+            {"character": true, "major": major, "minor": minor, "mode": 0o666, "usable": {"known": true}}}}]})
+    };
+    assert_eq!(
+        changes(|facts| facts["nvidia_nodes"] = nodes(234, 3)),
+        [
+            "node /dev/nvidia0 | state major | 195 | 234 | Changed",
+            "node /dev/nvidia0 | state minor | 0 | 3 | Changed"
+        ]
+    );
+    let mut before = machine();
+    before["kernel"]["char_devices"] = json!({"known": {"gdrdrv": [240], "mem": [1]}});
+    let mut after = before.clone();
+    after["kernel"]["char_devices"] = json!({"known": {"gdrdrv": [241], "mem": [2]}});
+    let found = diff(&facts(before), &facts(after)).changes;
+    let told: Vec<(bool, Option<&str>)> = found.iter().map(|c| (c.matters(), c.b.as_deref())).collect();
+    assert_eq!(told, [(true, Some("241")), (false, Some("2"))]);
+}
+
+#[test]
+fn command_lines_are_compared_by_parameter() {
+    for (a, b, want) in [
+        (
+            "iommu=pt iommu=off quiet",
+            "iommu=off iommu=pt quiet",
+            Some(("iommu=pt iommu=off", "iommu=off iommu=pt")),
+        ),
+        ("ro quiet iommu=pt", "iommu=pt ro quiet", None),
+        ("ro quiet", "quiet iommu=pt ro", Some(("none of these", "iommu=pt"))),
+        ("x=1 x=1", "x=1", Some(("x=1 x=1", "x=1"))),
+    ] {
+        let with = |line: &str| {
+            let mut value = machine();
+            value["kernel"]["command_line"] = json!({"known": line});
+            facts(value)
+        };
+        let found = diff(&with(a), &with(b)).changes;
+        let told = found
+            .first()
+            .map(|c| (c.a.as_deref().expect("a text"), c.b.as_deref().expect("a text")));
+        assert_eq!((told, found.len()), (want, usize::from(want.is_some())), "{a} / {b}");
+    }
+}
+
+#[test]
+fn a_capability_that_came_or_went() {
+    assert_eq!(
+        changes(|facts| facts["pci"]["known"][1]["config"]["express"] = json!({"unknown": "denied"})),
+        ["PCI 0000:03:00.0 | PCI Express capability | there | unknown (permission denied) | Lost"]
+    );
 }
 
 #[test]

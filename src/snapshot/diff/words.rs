@@ -127,6 +127,7 @@ fn fact(parts: &[&str]) -> String {
     let text = parts.join(" ");
     match text.as_str() {
         "config express link current" => "link".to_owned(),
+        "config express" => "PCI Express capability".to_owned(),
         "config express link max" => "link at best".to_owned(),
         "attributes link current" => LINK_OF_ATTRIBUTES.to_owned(),
         "attributes link max" => LINK_AT_BEST_OF_ATTRIBUTES.to_owned(),
@@ -186,40 +187,48 @@ fn phrase(name: &str) -> String {
 
 /// Whether any two machines differ in it.
 pub fn is_identity(path: &[String]) -> bool {
-    let last = path.last().map(String::as_str).unwrap_or_default();
-    let is_host = path.first().is_some_and(|first| first == "host");
-    match last {
-        "name" | "source" => is_host,
-        "uuid" | "serial_number" | "minor" | "start" | "address" | "offset" => true,
+    let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        ["host", .., "name" | "source"] => true,
+        // A node's numbers say what it leads to.
+        [.., "state", "minor"] => false,
+        [.., "uuid" | "serial_number" | "minor" | "start" | "address" | "offset"] => true,
         _ => false,
     }
 }
 
-/// Whether two moments of one machine differ in it.
-pub fn is_volatile(path: &[String], a: Option<&str>, b: Option<&str>) -> bool {
+/// Whether two moments of one machine differ in it. `may_sleep` tells of a PCI function by its address.
+pub fn is_volatile(path: &[String], a: Option<&str>, b: Option<&str>, may_sleep: impl Fn(&str) -> bool) -> bool {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
+        // Majors are given out as modules come; these two are compared with their nodes.
+        ["kernel", "char_devices", name] => {
+            a.is_some() && b.is_some() && !name.starts_with("nvidia") && *name != "gdrdrv"
+        }
         [.., "bar1", "used"]
-        | [.., "performance_state" | "users" | "major"]
+        | [.., "performance_state"]
         | [.., "header", "status"]
         | [.., "aer", "uncorrectable" | "correctable"]
-        | ["kernel", "char_devices", _]
             if a.is_some() && b.is_some() =>
         {
             true
         }
-        // A GPU's link sleeps at the lowest speed while nobody uses it.
-        [.., "link", "current"] => {
-            let parse = |text: Option<&str>| {
-                text?
-                    .split_once(" x")
-                    .map(|(speed, width)| (speed.to_owned(), width.to_owned()))
-            };
-            match (parse(a), parse(b)) {
-                (Some(a), Some(b)) => a.1 == b.1 && [a.0.as_str(), b.0.as_str()].contains(&"2.5GT/s"),
-                _ => false,
-            }
-        }
+        // A GPU's link sleeps at the lowest speed while nobody uses it, and has two ends.
+        ["pci", bdf, .., "link", "current"] => may_sleep(bdf) && only_speed(a, b),
+        ["nvml", .., "link", "current"] => only_speed(a, b),
+        _ => false,
+    }
+}
+
+/// Whether a link has the same width at two speeds, of which one is the lowest.
+fn only_speed(a: Option<&str>, b: Option<&str>) -> bool {
+    let parse = |text: Option<&str>| {
+        text?
+            .split_once(" x")
+            .map(|(speed, width)| (speed.to_owned(), width.to_owned()))
+    };
+    match (parse(a), parse(b)) {
+        (Some(a), Some(b)) => a.1 == b.1 && [a.0.as_str(), b.0.as_str()].contains(&"2.5GT/s"),
         _ => false,
     }
 }

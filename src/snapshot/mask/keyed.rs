@@ -5,7 +5,6 @@ use std::ops::Range;
 use regex::Captures;
 
 use super::scan::Scan;
-use super::words::Word;
 
 impl Scan<'_> {
     /// A candidate that is told by the words before it.
@@ -16,7 +15,6 @@ impl Scan<'_> {
             return self.serial(range);
         }
         if let Some(range) = part("v_home") {
-            self.ledger.meet(Word::User, &self.text[range.clone()]);
             let name = self.ledger.user(&self.text[range.clone()]);
             self.found.push((range, name));
             return end;

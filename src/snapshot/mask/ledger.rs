@@ -34,6 +34,8 @@ pub struct Ledger {
     pub learning: bool,
     /// Names met in the first pass where only names of their kind stand.
     pub met: Vec<(Word, String)>,
+    /// Whether the document says that it is masked: then addresses of machines' own ranges are replacements too.
+    pub masked: bool,
     /// The first 12 digits of the containers' ids met in the first pass.
     containers: HashSet<String>,
 }
@@ -92,7 +94,7 @@ impl Ledger {
         if value == 0 || value == u64::MAX {
             return value;
         }
-        if value & !(LIMIT - 1) == EUI {
+        if self.masked && value & !(LIMIT - 1) == EUI {
             self.reserve(Kind::Eui, value - EUI);
             return value;
         }
@@ -104,7 +106,7 @@ impl Ledger {
         if value == 0 || value == (1 << 48) - 1 {
             return value;
         }
-        if value & !(LIMIT - 1) == MAC {
+        if self.masked && value & !(LIMIT - 1) == MAC {
             self.reserve(Kind::Mac, value - MAC);
             return value;
         }
@@ -144,7 +146,9 @@ impl Ledger {
         if bits >> 24 == 0 || address.is_loopback() || is_mask || local_multicast {
             return address;
         }
-        if let Some(number) = number_of_ipv4(bits) {
+        if let Some(number) = number_of_ipv4(bits)
+            && (self.masked || number <= DOCUMENTED)
+        {
             self.reserve(Kind::Ipv4, number);
             return address;
         }
@@ -191,13 +195,24 @@ impl Ledger {
                 Err(_) => name.to_owned(),
             };
         }
-        self.meet(Word::Host, name);
         match name.split_once('.') {
             Some((label, domain)) if !domain.is_empty() => {
                 format!("{}.{}", self.label(label), self.domain(domain))
             }
             _ => self.label(name),
         }
+    }
+
+    /// The machine's own name, where nothing else stands: even one that is all digits.
+    pub fn own_host(&mut self, name: &str) -> String {
+        let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+        if digits {
+            return self.label(name);
+        }
+        if is_host_name(name) {
+            self.meet(Word::Host, name);
+        }
+        self.host(name)
     }
 
     fn label(&mut self, label: &str) -> String {
@@ -331,6 +346,9 @@ const BLOCKS: [(u32, u64); 5] = [
     (0xc612_0000, (1 << 17) - 2),
     (0xf000_0000, (1 << 28) - 2),
 ];
+
+/// How many of them are for documentation, and no machine's.
+const DOCUMENTED: u64 = 3 * 254;
 
 fn ipv4_of_number(number: u64) -> u32 {
     let mut left = number;

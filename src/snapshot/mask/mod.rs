@@ -5,6 +5,7 @@
 //! What is masked stays what it is when it is masked again.
 
 mod bytes;
+mod command_line;
 mod keyed;
 mod ledger;
 mod scan;
@@ -22,6 +23,9 @@ use ledger::Ledger;
 use scan::{Patterns, Place};
 use words::{Word, Words};
 
+/// The kernel's command line, the one text that anybody who starts machines writes.
+const COMMAND_LINE: &str = "/proc/cmdline";
+
 /// Names that the caller knows to be somebody's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
@@ -31,11 +35,14 @@ pub struct Known {
     pub users: Vec<String>,
 }
 
+/// What stands for the directory or the file that a masked machine was read from.
+const SOURCE: &str = "sysroot";
+
 static PATTERNS: LazyLock<Result<Patterns, regex::Error>> = LazyLock::new(Patterns::new);
 
 /// Replaces what names the machine, and says so in the document.
 pub fn mask(snapshot: &mut Snapshot, known: &Known) {
-    snapshot.masked = true;
+    let was_masked = std::mem::replace(&mut snapshot.masked, true);
     let Ok(patterns) = PATTERNS.as_ref() else {
         // A test keeps this from happening. An empty document is better than one that only says it is masked.
         *snapshot = Snapshot {
@@ -49,6 +56,7 @@ pub fn mask(snapshot: &mut Snapshot, known: &Known) {
         ledger: Ledger::default(),
         words: Words::default(),
     };
+    masker.ledger.masked = was_masked;
     masker.learn(snapshot, known);
     masker.document(snapshot);
 }
@@ -78,9 +86,7 @@ impl Masker {
                 Word::Host | Word::Domain => self.words.learn_host(&name),
             }
         }
-        self.words.compile();
         vocabulary(snapshot, |text| self.words.meet_vocabulary(text));
-        self.words.compile();
     }
 
     fn document(&mut self, snapshot: &mut Snapshot) {
@@ -116,9 +122,12 @@ impl Masker {
 
     fn host(&mut self, host: &mut Host) {
         if let Some(name) = &mut host.name {
-            *name = self.ledger.host(name.trim());
+            *name = self.ledger.own_host(name.trim());
         }
-        host.source = self.text(Place::Plain, &host.source);
+        // A path is its owner's, and may name anybody.
+        if !["", "live", SOURCE].contains(&host.source.as_str()) {
+            host.source = SOURCE.to_owned();
+        }
         for text in [&mut host.os, &mut host.kernel, &mut host.cpu].into_iter().flatten() {
             *text = self.text(Place::Version, text);
         }
@@ -202,22 +211,25 @@ impl Masker {
             false => text.replacen(trimmed, &new, 1),
         };
         match name {
-            _ if HOST_NAMES.contains(&path) => around(self.ledger.host(trimmed)),
+            _ if HOST_NAMES.contains(&path) => around(self.ledger.own_host(trimmed)),
             "domainname" if trimmed != "(none)" => around(self.ledger.domain(trimmed)),
             "node_desc" => {
                 // What the kernel puts there: the host's name and the device's.
                 let host = trimmed
                     .split_once(' ')
                     .filter(|(_, rest)| rest.starts_with("HCA-") || rest.starts_with("mlx"));
-                if let Some((host, _)) = host {
-                    self.ledger.host(host);
+                match host {
+                    Some((host, rest)) => {
+                        let host = self.ledger.own_host(host);
+                        around(format!("{host} {}", self.text(Place::Plain, rest)))
+                    }
+                    None => self.text(Place::Plain, text),
                 }
-                self.text(Place::Plain, text)
             }
             _ if SERIALS.contains(&name) => around(self.ledger.serial(trimmed)),
             _ if NUMBERS.contains(&name) || name.ends_with("guid") => around(self.number(trimmed)),
             _ if VERSIONS.contains(&name) => self.text(Place::Version, text),
-            _ if path == "/proc/cmdline" => self.text(Place::CommandLine, text),
+            _ if path == COMMAND_LINE => self.command_line(text),
             _ => self.text(Place::Plain, text),
         }
     }
@@ -264,6 +276,7 @@ impl Masker {
     fn bytes(&mut self, path: &str, data: &mut Vec<u8>) {
         let special = is_config(path) || path.ends_with("/vpd");
         match std::str::from_utf8(data) {
+            _ if path == COMMAND_LINE => *data = self.command_line(&String::from_utf8_lossy(data)).into_bytes(),
             Ok(text) if !special => *data = self.file(path, text).into_bytes(),
             _ => self.pieces(path, &mut vec![(0, data)]),
         }
@@ -327,10 +340,19 @@ fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
         "/sys/class/dmi/id/sys_vendor",
         "/sys/class/dmi/id/product_name",
     ];
-    let of_kernel = |path: &str| {
-        let root = ["/sys", "/proc", "/dev"].iter().any(|root| path.starts_with(root));
-        root && !path.starts_with("/dev/mapper") && !path.starts_with("/dev/disk")
-    };
+    const KERNEL: [&str; 5] = ["/sys/", "/proc/", "/dev/nvidia", "/dev/infiniband", "/dev/gdrdrv"];
+    // There the names are people's: of interfaces, of volumes, of groups of processes.
+    const PEOPLE: [&str; 7] = [
+        "/sys/block",
+        "/sys/class/block",
+        "/sys/class/net",
+        "/sys/devices/virtual",
+        "/sys/fs",
+        "/sys/kernel/config",
+        "/proc/sys/net",
+    ];
+    let starts = |path: &str, roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
+    let of_kernel = |path: &str| starts(path, &KERNEL) && !starts(path, &PEOPLE);
     for (path, recorded) in snapshot.files.iter().filter(|(path, _)| of_kernel(path)) {
         each(path);
         recorded.names.iter().flatten().for_each(|name| each(name));

@@ -17,21 +17,19 @@ pub type Span = (Range<usize>, String);
 /// The patterns, compiled once.
 pub struct Patterns {
     candidates: Regex,
-    command_line: Regex,
 }
 
 /// Each alternative is named; a name that begins with `v_` is the part that is replaced.
 const CANDIDATES: &str = r#"(?ix-u)
-  (?: [a-z0-9_] [a-z0-9._+-]* @ [a-z0-9._-]* )
-| (?: (?: serial (?:[\ _-]?(?:number|no|num))? | asset[\ _-]?tag | \bs/n ) ["']? [\ \t]* [:=] [\ \t]* ["']? )
-  (?P<v_serial> [a-z0-9] [a-z0-9_.-]{3,} )
+  (?: (?: serial (?:[\ _-]?(?:number|no|num))? | asset[\ _-]?tag | \bs/n ) ["']? [\ \t]* [:=] [\ \t]* ["']? )
+  (?P<v_serial> [a-z0-9] [a-z0-9_.-]{3,127} )
 | /(?:home|users)/ (?P<v_home> (?u-i:[^/\x00-\x20:"',;])+ )
 | /by-id/ (?P<v_disk> [a-z0-9_.+:-]+ )
 | (?: uuid= | by-(?:part)?uuid/ ) (?P<v_volume> [0-9a-f]{4}-[0-9a-f]{4} | [0-9a-f]{8}-[0-9a-f]{2} )
-| [in]qn\. [0-9]{4} [.-] [0-9]{2} \. [a-z0-9.-]+ : (?P<v_qualified> [a-z0-9_.:-]+ )
-| nvme\. [0-9a-f]{4} - (?P<v_nvme> [0-9a-f]+ ) -
+| [in]qn\. [0-9]{4} [.-] [0-9]{2} \. [a-z0-9.-]{1,200} : (?P<v_qualified> [a-z0-9_.:-]+ )
+| nvme\. [0-9a-f]{4} - (?P<v_nvme> [0-9a-f]{1,80} ) -
 | (?: systemd\.hostname | \bhostname ) = (?P<v_host> [a-z0-9._-]+ )
-| nfsroot= (?P<v_server> [a-z0-9._-]+ ) :
+| nfsroot= (?P<v_server> [a-z0-9._-]{1,255} ) :
 | \b (?P<v_address_name> ip (?:-[0-9]{1,3}){4} ) \b
 | (?: [0-9a-f]{8} (?:-[0-9a-f]{4}){3} - [0-9a-f]{12} | [0-9a-f]{8} (?:_[0-9a-f]{4}){3} _ [0-9a-f]{12} )
 | (?: [0-9a-f]* : [0-9a-f]* : [0-9a-f:]* )
@@ -40,19 +38,11 @@ const CANDIDATES: &str = r#"(?ix-u)
 | (?: [0-9a-f]{12,} )
 "#;
 
-/// What holds hosts on a kernel's command line and nowhere else.
-const COMMAND_LINE: &str = r"(?ix-u)
-  (?:^|\s) ip= (?P<v_ip> [0-9a-z._:\[\]-]+ )
-| (?:^|\s) root= nfs4? : (?P<v_server> [a-z0-9._-]+ ) :
-| :// (?: [a-z0-9._+-]+ @ )? (?P<v_host> [a-z0-9._-]+ )
-";
-
 impl Patterns {
     /// Compiles them.
     pub fn new() -> Result<Self, regex::Error> {
         Ok(Self {
             candidates: Regex::new(CANDIDATES)?,
-            command_line: Regex::new(COMMAND_LINE)?,
         })
     }
 }
@@ -70,19 +60,19 @@ pub enum Place {
 
 /// The parts of a text that are masked by their shape, in order, none touching another's bytes.
 pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
+    let mut mails = mails(ledger, place, text).into_iter().peekable();
     let mut found = Vec::new();
-    if place == Place::CommandLine {
-        for captures in patterns.command_line.captures_iter(text) {
-            if let Some(part) = captures.name("v_ip") {
-                found.extend(boot_address(ledger, part.range(), text));
-            } else if let Some(part) = captures.name("v_server").or(captures.name("v_host")) {
-                found.push((part.range(), ledger.host(part.as_str())));
-            }
-        }
-    }
-    let special = found.len();
     let mut at = 0;
     while let Some(whole) = patterns.candidates.find_at(text, at) {
+        let taken = found.last().map_or(0, |(range, _): &Span| range.end);
+        if let Some(name) = mails.next_if(|(name, _)| name.start <= whole.start()) {
+            // What is taken by a shape that began before is no name.
+            if name.0.start >= taken {
+                at = at.max(name.0.end);
+                found.push(name);
+            }
+            continue;
+        }
         let mut scan = Scan {
             ledger,
             place,
@@ -93,47 +83,54 @@ pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str)
         // A candidate has at least two bytes of ASCII.
         at = resume.max(whole.start() + 1).min(text.len());
     }
-    if special > 0 {
-        let (special, others) = found.split_at(special);
-        let apart = |a: &Range<usize>, b: &Range<usize>| a.end <= b.start || b.end <= a.start;
-        let others = others
-            .iter()
-            .filter(|(range, _)| special.iter().all(|(other, _)| apart(range, other)));
-        let mut merged: Vec<Span> = special.iter().chain(others).cloned().collect();
-        merged.sort_by_key(|(range, _)| range.start);
-        return merged;
-    }
+    let taken = found.last().map_or(0, |(range, _)| range.end);
+    found.extend(mails.filter(|(name, _)| name.start >= taken));
     found
 }
 
-/// `ip=client:server:gateway:netmask:hostname:device:autoconf:dns:dns:ntp`.
-fn boot_address(ledger: &mut Ledger, range: Range<usize>, text: &str) -> Vec<Span> {
-    let mut found = Vec::new();
-    let (mut at, mut in_brackets, mut field) = (range.start, false, 0);
-    let value = &text[range];
-    for part in value.split_inclusive([':', '[', ']']) {
-        let word = part.trim_end_matches([':', '[', ']']);
-        let here = at..at + word.len();
-        if in_brackets && part.ends_with(']') {
-            in_brackets = false;
-        } else if field == 4 && !in_brackets && !word.is_empty() {
-            found.push((here, ledger.host(word)));
-        } else if let Ok(address) = word.parse::<Ipv4Addr>() {
-            found.push((here, ledger.ipv4(address).to_string()));
+/// The names of each `user@host`, told from its sign.
+fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
+    const LONGEST_USER: usize = 64;
+    const LONGEST_HOST: usize = 255;
+    let bytes = text.as_bytes();
+    let mut found: Vec<Span> = Vec::new();
+    let mut free = 0;
+    for (sign, _) in text.match_indices('@') {
+        let in_user = |byte: &&u8| byte.is_ascii_alphanumeric() || b"._+-".contains(byte);
+        let in_host = |byte: &&u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+        let mut start = sign
+            - bytes[free..sign]
+                .iter()
+                .rev()
+                .take(LONGEST_USER)
+                .take_while(in_user)
+                .count();
+        while start < sign && b".+-".contains(&bytes[start]) {
+            start += 1;
         }
-        match part.as_bytes().last() {
-            Some(b'[') => in_brackets = true,
-            Some(b':') if !in_brackets => field += 1,
-            _ => {}
+        let end = sign + 1 + bytes[sign + 1..].iter().take(LONGEST_HOST).take_while(in_host).count();
+        let (user, host) = (&text[start..sign], text[sign + 1..end].trim_end_matches('.'));
+        let suffix = host.rsplit('.').next().unwrap_or_default();
+        let top_level =
+            suffix.len() >= 2 && suffix.len() < host.len() && suffix.bytes().all(|b| b.is_ascii_alphabetic());
+        let in_brackets = text[..start].ends_with('(');
+        // An instance of a unit has a sign too, and so have sizes at addresses.
+        let none = user.is_empty() || UNIT_SUFFIXES.contains(&suffix) || (host.is_empty() && !in_brackets);
+        if none || (place == Place::CommandLine && !top_level) {
+            continue;
         }
-        at += part.len();
+        let end = sign + 1 + host.len();
+        found.push((start..sign, ledger.user(user)));
+        if !host.is_empty() {
+            found.push((sign + 1..end, ledger.host(host)));
+        }
+        free = end;
     }
     found
 }
 
 /// Which alternative a candidate is, told from its bytes: finding out from the pattern costs many times as much.
 enum Shape {
-    Mail(usize),
     Uuid,
     Colons,
     Dashes,
@@ -145,13 +142,6 @@ enum Shape {
 
 fn shape(bytes: &[u8]) -> Shape {
     let all = |other: u8| bytes.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == other);
-    if let Some(at) = bytes.iter().position(|byte| *byte == b'@') {
-        // Of those with words only this one has none before the sign.
-        let word = |byte: &u8| byte.is_ascii_alphanumeric() || b"._+-".contains(byte);
-        if bytes[..at].iter().all(word) {
-            return Shape::Mail(at);
-        }
-    }
     match bytes {
         _ if all(b'0') => Shape::Hex,
         _ if all(b':') => Shape::Colons,
@@ -175,10 +165,6 @@ impl Scan<'_> {
     /// Decides on one candidate; returns where to go on.
     fn candidate(&mut self, patterns: &Patterns, whole: Range<usize>) -> usize {
         match shape(&self.text.as_bytes()[whole.clone()]) {
-            Shape::Mail(at) => {
-                let host = whole.start + at + 1..whole.end;
-                self.mail(whole, host)
-            }
             Shape::Uuid => self.uuid(whole),
             Shape::Colons => self.colons(whole),
             Shape::Dashes => self.dashes(whole),
@@ -206,25 +192,6 @@ impl Scan<'_> {
             let tail = text.len().checked_sub(word.len()).and_then(|start| text.get(start..));
             tail.is_some_and(|tail| tail.eq_ignore_ascii_case(word.as_bytes()))
         })
-    }
-
-    fn mail(&mut self, whole: Range<usize>, host: Range<usize>) -> usize {
-        let user = whole.start..host.start - 1;
-        let name = &self.text[host.clone()];
-        let suffix = name.rsplit('.').next().unwrap_or_default();
-        let is_unit = UNIT_SUFFIXES.contains(&suffix);
-        if is_unit || (name.is_empty() && self.before(whole.start) != b'(') {
-            // An instance of a unit: what is in its name may still be something.
-            return if is_unit { host.start } else { whole.end };
-        }
-        let end = host.end - (name.len() - name.trim_end_matches('.').len());
-        let masked = format!(
-            "{}@{}",
-            self.ledger.user(&self.text[user]),
-            self.ledger.host(&self.text[host.start..end])
-        );
-        self.found.push((whole.start..end, masked));
-        end
     }
 
     pub(super) fn uuid(&mut self, range: Range<usize>) -> usize {
@@ -282,6 +249,9 @@ impl Scan<'_> {
         let groups: Vec<&str> = run.split(':').collect();
         let apart = joined == (false, false);
         if apart && groups.len() == 4 && groups.iter().all(|group| group.len() == 4) {
+            if self.place == Place::CommandLine || self.names_a_part(&range, &groups) {
+                return end;
+            }
             return self.eui(range);
         }
         let whole = range.start..tail.clone().map_or(range.end, |tail| tail.end);
@@ -299,6 +269,19 @@ impl Scan<'_> {
         }
         // With dots behind it, the last group may begin an IPv4 address.
         tail.map_or(range.end, |tail| tail.start)
+    }
+
+    /// Whether four groups are a PCI function's vendor, device and those of its maker, not a GUID.
+    fn names_a_part(&self, range: &Range<usize>, groups: &[&str]) -> bool {
+        const VENDORS: [&str; 16] = [
+            "1000", "1002", "1022", "1028", "103c", "10b5", "10de", "1137", "11f8", "144d", "14e4", "15b3", "15d9",
+            "17aa", "1af4", "8086",
+        ];
+        let vendor = |at: usize| {
+            let group = groups.get(at).map(|group| group.to_ascii_lowercase());
+            group.is_some_and(|group| VENDORS.contains(&group.as_str()))
+        };
+        self.follows(range.start, &["ids=", "ids=\""]) || vendor(0) && (vendor(2) || self.before(range.start) == b',')
     }
 
     /// An IPv4 address that the last group of a run of groups begins.
@@ -415,10 +398,13 @@ impl Scan<'_> {
         }
         let number = self.follows(range.start, &["0x"]);
         let start = if number { range.start - 2 } else { range.start };
-        let interface = range.len() == 12 && self.follows(start, &["enx", "wlx"]);
+        // What a device is called by its address or by its GUID.
+        let of_guid = range.len() == 16 && self.follows(start, &["rocex", "ibx", "iwx", "opax"]);
+        let interface =
+            of_guid || range.len() == 12 && self.follows(start, &["enx", "wlx", "wwx", "ibx", "rocex", "slx"]);
         let pod = range.start > 0 && self.follows(range.start, &["pod"]);
         let word = |byte: u8| byte.is_ascii_alphanumeric();
-        if (word(self.before(start)) && !interface && !pod) || word(self.after(end)) {
+        if (word(self.before(start)) && !interface && !pod) || (word(self.after(end)) && !interface) {
             return end;
         }
         let key = self.text[..start].trim_end_matches([' ', '\t', ':', '=', '"', '\'', '.', '-', '_']);
@@ -430,7 +416,7 @@ impl Scan<'_> {
                 self.found.push((range, masked));
             }
             32 if digits.bytes().any(|byte| byte != digits.as_bytes()[0]) => return self.uuid(range),
-            16 if keyed(&GUID) || self.follows(start, &["naa."]) => return self.eui(range),
+            16 if of_guid || keyed(&GUID) || self.follows(start, &["naa."]) => return self.eui(range),
             12 if interface || keyed(&["mac", "macaddr", "mac_address", "hwaddr"]) => return self.mac(range),
             _ => {}
         }

@@ -191,6 +191,30 @@ fn a_large_text_takes_its_time_and_no_more() {
     assert!(took < Duration::from_secs(20), "{took:?}: it is no longer linear");
 }
 
+/// Many short candidates in one long word, many names, many signs.
+#[test]
+fn hostile_texts_take_their_time_and_no_more() {
+    let size = 1 << 20;
+    let repeated = |text: &str| text.repeat(size / text.len());
+    for text in [
+        repeated("0123456789ab-"),
+        repeated("a@"),
+        repeated("@"),
+        repeated("iqn.1993-08.0123456789ab."),
+        repeated("serial=ab1"),
+        repeated("nvme.0123-"),
+        (0..size / 20).map(|n| format!("serial=S{n:09}\n")).collect(),
+    ] {
+        for path in ["/proc/cmdline", "/var/log/x"] {
+            let mut snapshot = with_text(path, &text);
+            let begin = Instant::now();
+            mask(&mut snapshot, &known());
+            let took = begin.elapsed();
+            assert!(took < Duration::from_secs(20), "{:.40} in {path}: {took:?}", text);
+        }
+    }
+}
+
 /// Words of the shapes that are looked for.
 const WORD: &str = "[0-9a-f]{2}(:[0-9a-f]{2}){5,8}|[0-9]{1,3}(\\.[0-9]{1,3}){3}|[0-9a-f]{12,33}|[a-z]{1,6}@[a-z]{1,6}(\\.[a-z]{2,3}){0,2}|\
     [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|serial=[A-Z0-9]{1,14}|(ip|nfsroot|url)=[a-z0-9:/.]{0,20}|[0-9a-f]{0,4}(:[0-9a-f]{0,4}){1,7}|\

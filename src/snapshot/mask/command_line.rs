@@ -1,0 +1,180 @@
+//! The kernel's command line: what gdr or its reader needs of it stays, every other value goes. Whoever starts machines
+//! may write anything there: servers, accounts, addresses, keys.
+
+use super::Masker;
+use super::scan::Place;
+
+/// What stands for a word or a value that went.
+const MASKED: &str = "masked";
+
+/// Parameters whose values stay, but for what names somebody in them. One with a star may go on; `-` is `_`.
+const KEPT: [&str; 66] = [
+    "acpi",
+    "amd_iommu*",
+    "amd_pstate",
+    "apparmor",
+    "cgroup*",
+    "clocksource",
+    "console",
+    "crashkernel",
+    "default_hugepagesz",
+    "dma_debug",
+    "earlyprintk",
+    "efi",
+    "efi_*",
+    "elevator",
+    "gdrdrv.*",
+    "hugepages",
+    "hugepagesz",
+    "ib_*",
+    "idle",
+    "init_on_alloc",
+    "init_on_free",
+    "intel_idle.*",
+    "intel_iommu*",
+    "intel_pstate",
+    "iommu*",
+    "irqaffinity",
+    "irqbypass*",
+    "isolcpus",
+    "kvm*",
+    "lockdown",
+    "mem",
+    "mem_*",
+    "memmap",
+    "memory_*",
+    "mitigations",
+    "mlx4_*",
+    "mlx5_*",
+    "module_blacklist",
+    "modprobe.blacklist",
+    "movable_node",
+    "nohz*",
+    "nouveau.*",
+    "nova*",
+    "numa*",
+    "nvidia*",
+    "nvme*",
+    "panic",
+    "pci",
+    "pci_*",
+    "pcie*",
+    "processor.*",
+    "rcu*",
+    "rd.driver.blacklist",
+    "rdblacklist",
+    "rdma*",
+    "security",
+    "selinux",
+    "skew_tick",
+    "spectre*",
+    "swiotlb",
+    "systemd.unified_cgroup_hierarchy",
+    "transparent_hugepage*",
+    "tsc",
+    "vfio*",
+    "vsyscall",
+    "x86_*",
+];
+
+impl Masker {
+    /// The command line with what gdr and its reader need of it.
+    pub(super) fn command_line(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut of_kernel = true;
+        for (word, blank) in words(text) {
+            match of_kernel {
+                _ if word.is_empty() => {}
+                true if word == "--" => {
+                    of_kernel = false;
+                    out.push_str(word);
+                }
+                true => out.push_str(&self.parameter(word)),
+                // What the first process is told.
+                false => out.push_str(MASKED),
+            }
+            out.push_str(blank);
+        }
+        out
+    }
+
+    fn parameter(&mut self, word: &str) -> String {
+        let (open, inner) = match word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(inner) => ("\"", inner),
+            None => ("", word),
+        };
+        let Some((name, value)) = inner.split_once('=') else {
+            return format!("{open}{}{open}", self.own_word(inner));
+        };
+        let kept = self.own_word(name);
+        let value = match () {
+            () if ["BOOT_IMAGE", "initrd"].contains(&name) => self.file_name(value),
+            () if is_kept(name) => self.text(Place::CommandLine, value),
+            () if says_nothing(name, value) => value.to_owned(),
+            () => MASKED.to_owned(),
+        };
+        format!("{open}{kept}={value}{open}")
+    }
+
+    /// A word of the kernel's, which names nobody.
+    fn own_word<'a>(&mut self, word: &'a str) -> &'a str {
+        match is_plain(word) && self.text(Place::CommandLine, word) == word {
+            true => word,
+            false => MASKED,
+        }
+    }
+
+    /// A kernel's file: where it lies is the installation's, and may be told by its number.
+    fn file_name(&mut self, path: &str) -> String {
+        match path.rfind(['/', '\\']) {
+            Some(at) => format!("{}{}", &path[at..=at], self.text(Place::Version, &path[at + 1..])),
+            None => self.text(Place::Version, path),
+        }
+    }
+}
+
+/// The words of a command line, each with the white space behind it; within quotes there is none.
+fn words(text: &str) -> Vec<(&str, &str)> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut quoted = false;
+        let end = rest.find(|c: char| {
+            quoted ^= c == '"';
+            !quoted && c.is_whitespace()
+        });
+        let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        let next = behind.find(|c: char| !c.is_whitespace()).unwrap_or(behind.len());
+        let (blank, behind) = behind.split_at(next);
+        words.push((word, blank));
+        rest = behind;
+    }
+    words
+}
+
+/// Whether it looks as the kernel's own words do: few digits, and nothing that joins names.
+fn is_plain(word: &str) -> bool {
+    const DIGITS: usize = 4;
+    const LONGEST: usize = 64;
+    let own = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.,".contains(&byte);
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    word.len() <= LONGEST && word.bytes().all(own) && digits <= DIGITS
+}
+
+fn is_kept(name: &str) -> bool {
+    let name = name.replace('-', "_");
+    KEPT.iter().any(|kept| match kept.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == *kept,
+    })
+}
+
+/// Whether a value is a small number or a switch, of a parameter that holds no name.
+fn says_nothing(name: &str, value: &str) -> bool {
+    const SWITCHES: [&str; 10] = ["", "on", "off", "y", "n", "yes", "no", "auto", "true", "false"];
+    let small = value.len() <= 6 && value.bytes().all(|byte| byte.is_ascii_digit());
+    let names = ["host", "serial", "user", "name", "id"];
+    SWITCHES.contains(&value.to_ascii_lowercase().as_str())
+        || small && value.len() == 1
+        || small && !names.iter().any(|word| name.contains(word))
+}

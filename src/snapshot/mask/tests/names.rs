@@ -1,0 +1,135 @@
+//! Names of hosts and users: where they are replaced, and where they are words that gdr reads.
+
+use super::*;
+
+#[test]
+fn a_volume_group_is_no_word_of_the_kernels() {
+    let mut snapshot = with_text("/dev/node17-vg/root", "");
+    snapshot.files.insert(
+        "/dev".to_owned(),
+        Recorded {
+            names: Some(["node17-vg", "nvidia0"].map(str::to_owned).to_vec()),
+            ..Recorded::default()
+        },
+    );
+    snapshot.files.extend(with_text("/some/file", "on node17").files);
+    mask(&mut snapshot, &known());
+    assert_eq!(text_of(&snapshot, "/some/file"), "on maskedhost1");
+    let names = snapshot.files["/dev"].names.clone().expect("names");
+    assert_eq!(names, ["maskedhost1-vg", "nvidia0"]);
+    assert!(snapshot.files.contains_key("/dev/maskedhost1-vg/root"));
+}
+
+#[test]
+fn a_name_that_stands_in_one_file_is_no_name_in_another() {
+    let line = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (build@open)\n";
+    let mut snapshot = with_text("/proc/driver/nvidia/version", line);
+    let others = [
+        ("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),
+        ("/sys/kernel/iommu_groups/1/type", "identity\n"),
+        ("/x", "mail identity@site.edu /home/release/x\n"),
+    ];
+    for (path, text) in others {
+        snapshot.files.extend(with_text(path, text).files);
+    }
+    mask(&mut snapshot, &known());
+    assert_eq!(
+        text_of(&snapshot, "/proc/driver/nvidia/version"),
+        line.replace("build@open", "maskeduser1@maskedhost1")
+    );
+    for (path, text) in &others[..2] {
+        assert_eq!(text_of(&snapshot, path), *text);
+    }
+    assert_eq!(
+        text_of(&snapshot, "/x"),
+        "mail maskeduser2@maskedhost2.masked1.example /home/maskeduser3/x\n"
+    );
+}
+
+#[test]
+fn a_host_that_is_called_as_a_word_that_gdr_compares() {
+    for word in ["open", "kernel", "identity", "active", "infiniband", "pt", "Module"] {
+        let mut snapshot = with_text("/sys/x/state", &format!("4: {word}\n"));
+        snapshot.host.name = Some(word.to_owned());
+        mask(&mut snapshot, &known());
+        assert_eq!(text_of(&snapshot, "/sys/x/state"), format!("4: {word}\n"));
+        assert_eq!(snapshot.host.name.as_deref(), Some("maskedhost1"));
+    }
+}
+
+#[test]
+fn a_host_that_is_a_number() {
+    let mut snapshot = with_text("/proc/sys/kernel/hostname", "4711\n");
+    snapshot
+        .files
+        .extend(with_text("/sys/class/infiniband/mlx5_0/node_desc", "4711 HCA-1").files);
+    snapshot.files.extend(with_text("/x", "4711").files);
+    snapshot.host.name = Some("4711".to_owned());
+    mask(&mut snapshot, &known());
+    assert_eq!(snapshot.host.name.as_deref(), Some("maskedhost1"));
+    assert_eq!(text_of(&snapshot, "/proc/sys/kernel/hostname"), "maskedhost1\n");
+    assert_eq!(
+        text_of(&snapshot, "/sys/class/infiniband/mlx5_0/node_desc"),
+        "maskedhost1 HCA-1"
+    );
+    assert_eq!(text_of(&snapshot, "/x"), "4711");
+}
+
+#[test]
+fn where_a_machine_lies_is_no_part_of_it() {
+    for (source, want) in [
+        ("live", "live"),
+        ("/home/bob/cases/acme", "sysroot"),
+        ("acme", "sysroot"),
+    ] {
+        let mut snapshot = with_text("/x", "");
+        snapshot.host.source = source.to_owned();
+        for _ in 0..2 {
+            mask(&mut snapshot, &known());
+            assert_eq!(snapshot.host.source, want);
+        }
+    }
+}
+
+#[test]
+fn addresses_that_machines_do_have_are_masked_unless_the_document_is() {
+    let text = "198.18.0.9 240.0.0.7 02:00:00:00:00:09 0x0200000000000009 node_guid 0200:0000:0000:0009";
+    let mut snapshot = with_text("/x", text);
+    snapshot.masked = true;
+    mask(&mut snapshot, &known());
+    assert_eq!(text_of(&snapshot, "/x"), text);
+    assert_eq!(
+        plain("198.18.0.9 240.0.0.7 02:00:00:00:00:09 node_guid 0200:0000:0000:0009"),
+        "192.0.2.1 192.0.2.2 02:00:00:00:00:01 node_guid 0200:0000:0000:0001"
+    );
+}
+
+#[test]
+fn devices_that_bear_their_guid_are_one_name_everywhere() {
+    let class = "/sys/class/infiniband";
+    let mut snapshot = with_text(
+        &format!("{class}/rocex525400c0fe123455/node_guid"),
+        "5254:00c0:fe12:3455\n",
+    );
+    snapshot
+        .files
+        .extend(with_text("/sys/class/infiniband_verbs/uverbs0/ibdev", "rocex525400c0fe123455\n").files);
+    snapshot.files.insert(
+        class.to_owned(),
+        Recorded {
+            names: Some(vec!["rocex525400c0fe123455".to_owned()]),
+            ..Recorded::default()
+        },
+    );
+    mask(&mut snapshot, &known());
+    let name = "rocex0200000000000001";
+    assert_eq!(snapshot.files[class].names, Some(vec![name.to_owned()]));
+    assert_eq!(
+        text_of(&snapshot, &format!("{class}/{name}/node_guid")),
+        "0200:0000:0000:0001\n"
+    );
+    assert_eq!(
+        text_of(&snapshot, "/sys/class/infiniband_verbs/uverbs0/ibdev"),
+        format!("{name}\n")
+    );
+}
