@@ -165,8 +165,9 @@ mod tests {
         };
         let millisecond = Duration::from_millis(1);
         assert_eq!(taken(Duration::ZERO, millisecond), (3, 4), "one warms up");
-        let (samples, runs) = taken(10 * millisecond, millisecond);
-        assert!(samples >= 9 && runs == samples + 2, "{samples} {runs}");
+        // A tenth of a second, of which a busy machine may take ten: nine samples of a millisecond fit in.
+        let (samples, runs) = taken(100 * millisecond, millisecond);
+        assert!(samples >= 9 && (1..=2).contains(&(runs - samples)), "{samples} {runs}");
         let single = time_singly(GENEROUS, || Ok::<(), ()>(())).expect("samples");
         assert!(single.len() >= 6);
     }
