@@ -369,7 +369,7 @@ fn hostile_documents_end_early() {
             run.stderr
         );
         assert!(
-            started.elapsed() < Duration::from_secs(10),
+            started.elapsed() < Duration::from_secs(120),
             "{name}: {:?}",
             started.elapsed()
         );

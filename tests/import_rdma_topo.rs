@@ -190,7 +190,7 @@ fn hostile_dumps_end_early() {
             run.stderr
         );
         assert!(
-            started.elapsed() < Duration::from_secs(10),
+            started.elapsed() < Duration::from_secs(120),
             "{name}: {:?}",
             started.elapsed()
         );
