@@ -14,13 +14,7 @@ use libfuzzer_sys::fuzz_target;
 
 const WANT: Want = Want {
     nvme: true,
-    nvml: NvmlWant {
-        links: true,
-        p2p: true,
-        p2p_only: None,
-        details: true,
-        from_gpus: 0,
-    },
+    nvml: NvmlWant::EVERYTHING,
     system: true,
     mapping: true,
 };

@@ -65,13 +65,7 @@ pub fn run(
 fn want(live: bool) -> Want {
     Want {
         nvme: false,
-        nvml: NvmlWant {
-            links: true,
-            p2p: true,
-            p2p_only: None,
-            details: true,
-            from_gpus: 0,
-        },
+        nvml: NvmlWant::EVERYTHING,
         system: true,
         mapping: live,
     }

@@ -78,9 +78,7 @@ impl Machine {
         let (Self::World(world) | Self::Imported { here: world, .. }) = self;
         Names::new(world.files.as_ref())
     }
-}
 
-impl Machine {
     /// A machine from a file, a snapshot or a dump of another program, and what the file says of itself.
     pub fn read(file: &Path) -> anyhow::Result<(Self, Side)> {
         let bytes = document::read(file)?;

@@ -108,13 +108,7 @@ fn what_was_written(output: &Path, size: usize, snapshot: &Snapshot, facts: &Fac
 fn want(live: bool) -> Want {
     Want {
         nvme: true,
-        nvml: NvmlWant {
-            links: true,
-            p2p: true,
-            p2p_only: None,
-            details: true,
-            from_gpus: 0,
-        },
+        nvml: NvmlWant::EVERYTHING,
         system: true,
         mapping: live,
     }

@@ -68,6 +68,15 @@ pub struct NvmlWant {
 }
 
 impl NvmlWant {
+    /// All there is to ask, however few GPUs there are.
+    pub const EVERYTHING: Self = Self {
+        links: true,
+        p2p: true,
+        p2p_only: None,
+        details: true,
+        from_gpus: 0,
+    };
+
     /// Whether anything is wanted.
     pub fn is_any(self) -> bool {
         self.links || self.p2p || self.details
