@@ -1,6 +1,7 @@
 //! `gdr snapshot` and `--from`: a record says what its machine says, byte for byte, and no record can do harm.
 
 mod hostile;
+mod libraries;
 mod masked;
 #[path = "../support/mod.rs"]
 mod support;
@@ -288,7 +289,11 @@ fn what_needs_the_machine_itself_says_so() {
 }
 
 fn written(dir: &Path, bytes: &[u8]) -> PathBuf {
-    let file = dir.join("input");
+    written_as(dir, "input", bytes)
+}
+
+fn written_as(dir: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let file = dir.join(name);
     fs::write(&file, bytes).expect("a file");
     file
 }
