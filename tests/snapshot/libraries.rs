@@ -9,7 +9,7 @@ const ASKING: &[&[&str]] = &[
     &["doctor", "--format", "json"],
     &["doctor", "--verbose"],
     &["topo", "--format", "json"],
-    &["topo", "--pci"],
+    &["topo", "--pci", "--format", "json"],
     &["topo", "--p2p", "r"],
     &["topo", "--p2p", "a", "--format", "nvidia-smi"],
 ];
