@@ -221,3 +221,40 @@ fn word(value: &impl serde::Serialize) -> String {
         Err(_) => "unknown".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What NVML answered on a machine with two H200, cut to what was wanted.
+    fn reduced(want: NvmlWant) -> Box<Nvml> {
+        let all = include_str!("../../../tests/machines/h200-x2/nvml.json");
+        match reduce(serde_json::from_str(all).expect("an answer"), want) {
+            NvmlOutcome::Read(nvml) => nvml,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn of_an_answer_what_nobody_asked_for_is_left_out() {
+        let none = NvmlWant::default();
+        let links = reduced(NvmlWant { links: true, ..none });
+        assert_eq!((links.gpus.len(), links.pairs.len()), (2, 0));
+        let gpu = &links.gpus[0];
+        assert!(gpu.name.known().is_some() && gpu.active_links.known().is_some());
+        assert_eq!((&gpu.bar1, &gpu.memory_total), (&Fact::default(), &Fact::default()));
+
+        let only = P2pCapability::Read;
+        let peers = reduced(NvmlWant {
+            p2p: true,
+            p2p_only: Some(only),
+            ..none
+        });
+        assert_eq!(peers.gpus[0].active_links, Fact::default());
+        assert!(!peers.pairs.is_empty());
+        for (capability, status) in peers.pairs.iter().flat_map(|pair| &pair.p2p) {
+            assert_eq!(status.known().is_some(), *capability == only, "{capability:?}");
+        }
+        assert!(reduced(NvmlWant::EVERYTHING).gpus[0].bar1.known().is_some());
+    }
+}
