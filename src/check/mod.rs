@@ -5,7 +5,6 @@
 mod gpu;
 mod judgement;
 mod limits;
-mod mapping;
 mod modules;
 mod param;
 mod passthrough;
@@ -13,13 +12,14 @@ mod pcie;
 mod platform;
 mod rdma;
 mod registry;
+mod software;
 #[cfg(test)]
 mod testing;
 mod version;
 mod words;
 
 pub use judgement::{Judgement, Rule};
-pub use registry::{CHECKS, Check, find};
+pub use registry::{Check, FAMILIES, all, find};
 
 use crate::model::{Fact, Facts, Finding, Outcome, Severity, Topology};
 use crate::profile::Expectations;
@@ -39,7 +39,7 @@ pub struct Ctx<'a> {
 
 /// Runs every check, in the order of the registry.
 pub fn run(ctx: &Ctx<'_>) -> Vec<Finding> {
-    CHECKS.iter().flat_map(|check| run_one(ctx, check)).collect()
+    all().flat_map(|check| run_one(ctx, check)).collect()
 }
 
 /// Runs one check. A check that judges nothing does not apply here, and says so.

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context as _, bail};
 
 use super::machine::Machine;
-use crate::check::{self, CHECKS, Ctx};
+use crate::check::{self, Ctx};
 use crate::cli::{Doctor, DoctorFormat, Global, Platform, style};
 use crate::collect::Want;
 use crate::model::{PlatformKind, Summary};
@@ -23,7 +23,7 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     if options.list {
-        super::print(out, &doctor::list(CHECKS.iter().map(|c| (c.id, c.severity, c.rule))))?;
+        super::print(out, &doctor::list(check::all().map(|c| (c.id, c.severity, c.rule))))?;
         return Ok(0);
     }
     if options.live && !machine.can_be_tried() {

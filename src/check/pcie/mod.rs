@@ -7,14 +7,74 @@ mod link;
 mod locality;
 mod ports;
 
-pub use acs::acs;
-pub use acs_vm::acs_vm;
-pub use iommu::iommu;
-pub use link::link;
-pub use locality::locality;
+use acs::acs;
+use acs_vm::acs_vm;
+use iommu::iommu;
+use link::link;
+use locality::locality;
 
-use super::Ctx;
-use crate::model::{Bdf, Ids, Kind, Row};
+use super::{Check, Ctx};
+use crate::model::{Bdf, Ids, Kind, Row, Severity};
+
+/// The checks of this family, in the order of a report.
+pub const CHECKS: &[Check] = &[
+    Check {
+        id: "pcie.locality",
+        rule: "Each GPU has a NIC below the same switch or host bridge.",
+        sources: "links of /sys/bus/pci/devices, numa_node",
+        severity: Severity::Warn,
+        why: "A NIC and a GPU below one switch move data at the link's full rate. Through the host bridge it is often less, between sockets a fraction of it.",
+        cure: "Use the NIC that is nearest (gdr topo --pairs), or move the card to a slot below the GPU's switch.",
+        references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
+        judge: locality,
+    },
+    Check {
+        id: "pcie.acs",
+        rule: "No port on the way between a GPU and its NICs, or a peer without NVLink, redirects their traffic.",
+        sources: "configuration space: Access Control Services",
+        severity: Severity::Warn,
+        why: "Access Control Services that redirect requests or completions send traffic between two devices below one switch up to the root complex and back: it is slow, may stop, and with some root complexes corrupts.",
+        cure: "Clear the redirect bits on those ports: gdr fix-acs, or the setpci command of the finding.",
+        references: &[
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs",
+            "PCI Express Base Specification, 6.12",
+        ],
+        judge: acs,
+    },
+    Check {
+        id: "pcie.acs-vm",
+        rule: "Where virtual machines are in play, access control belongs to the host.",
+        sources: "platform, driver links",
+        severity: Severity::Info,
+        why: "In a guest the ports belong to the host, and clearing their redirection would let a guest's devices reach what is not theirs. There address translation services do the work instead.",
+        cure: "Ask the host's administrator: Direct Translated P2P and ATS.",
+        references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"],
+        judge: acs_vm,
+    },
+    Check {
+        id: "pcie.iommu",
+        rule: "The IOMMU does not translate the addresses of the GPUs and NICs.",
+        sources: "/sys/kernel/iommu_groups/*/type, /proc/cmdline, /proc/driver/nvidia/params",
+        severity: Severity::Warn,
+        why: "An IOMMU that translates sends peer traffic through the root complex, and a mapping that is not there makes transfers fail or deliver zeros.",
+        cure: "Boot with iommu=pt (x86) or iommu.passthrough=1 (Arm), or with the IOMMU off.",
+        references: &[
+            "https://docs.kernel.org/arch/x86/iommu.html",
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        ],
+        judge: iommu,
+    },
+    Check {
+        id: "pcie.link",
+        rule: "Every link above a GPU or a NIC is as wide and as fast as both of its ends can be.",
+        sources: "configuration space: Link Status, current_link_*",
+        severity: Severity::Warn,
+        why: "A link that trained narrower or slower than both ends can be caps every transfer over it.",
+        cure: "Reseat the card or riser, look at the slot's wiring and the firmware's settings.",
+        references: &["PCI Express Base Specification, 7.5.3"],
+        judge: link,
+    },
+];
 
 /// The GPUs, and the NICs that are cards, with their addresses.
 fn endpoints<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {

@@ -1,7 +1,7 @@
 //! rdma.device: NICs that can do RDMA, and their nodes. Software devices and the management functions of NVSwitch
 //! systems are no NICs.
 
-use super::{Ctx, Judgement, unknown_if};
+use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, Facts, Ids, NodeFile, RdmaDevice, Why};
 
 const CLASS: &str = "/sys/class/infiniband";

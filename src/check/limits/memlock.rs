@@ -1,6 +1,6 @@
 //! limits.memlock: how much memory this process may pin for RDMA.
 
-use super::{Ctx, Judgement, rdma, words};
+use crate::check::{Ctx, Judgement, rdma, words};
 use crate::model::{Fact, Process, Severity};
 
 const LIMITS: &str = "/proc/self/limits: Max locked memory";
