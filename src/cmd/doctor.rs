@@ -67,6 +67,7 @@ fn want(live: bool) -> Want {
         nvme: false,
         nvml: NvmlWant::EVERYTHING,
         system: true,
+        cuda: true,
         mapping: live,
     }
 }

@@ -110,6 +110,7 @@ fn want(live: bool) -> Want {
         nvme: true,
         nvml: NvmlWant::EVERYTHING,
         system: true,
+        cuda: true,
         mapping: live,
     }
 }

@@ -71,6 +71,7 @@ fn want(options: &Topo) -> Want {
             from_gpus: if options.p2p.is_some() { 0 } else { 2 },
         },
         system: false,
+        cuda: false,
         mapping: false,
     }
 }

@@ -24,6 +24,8 @@ pub struct Want {
     pub nvml: NvmlWant,
     /// The machine around the devices: kernel, process, platform, nodes.
     pub system: bool,
+    /// What CUDA says of the GPUs without a context.
+    pub cuda: bool,
     /// GPU memory is mapped for the CPU, as a trial.
     pub mapping: bool,
 }
@@ -35,7 +37,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
     let driver = driver::driver(files, &mut notes);
     // NVML takes ten milliseconds and more to start: it does so while we read.
     let nvml = nvml_is_worth_asking(&driver.gpus, want.nvml).then(|| world.libraries.nvml(want.nvml));
-
+    let cuda = want.cuda.then(|| world.libraries.cuda());
     let mapping = want.mapping.then(|| world.libraries.mapping());
 
     let mut pci = pci::devices(files, &mut notes);
@@ -83,6 +85,9 @@ pub fn facts(world: &World, want: Want) -> Facts {
         Some(reading) => finish(reading, "NVML", &mut notes),
         None => Fact::Unknown(Why::NotCovered),
     };
+    if let Some(reading) = cuda {
+        facts.cuda = finish(reading, "CUDA", &mut notes);
+    }
     facts.mapping = mapping.map(|reading| finish(reading, "CUDA", &mut notes));
     notes.sort();
     notes.dedup();

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, Driver, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, NodeFile, NumaNode, NvmlOutcome, PciDevice,
-    PeerMemory, Platform, Process, RdmaDevice,
+    Bdf, CudaOutcome, Driver, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, NodeFile, NumaNode, NvmlOutcome,
+    PciDevice, PeerMemory, Platform, Process, RdmaDevice, VerbsOutcome,
 };
 
 /// The facts of one machine.
@@ -31,6 +31,12 @@ pub struct Facts {
     pub nvme: Fact<Vec<(String, Bdf)>>,
     /// What NVML answered; unknown where it was not asked or did not answer in time.
     pub nvml: Fact<NvmlOutcome>,
+    /// What CUDA answered without a context; unknown where it was not asked or did not answer in time.
+    #[serde(default)]
+    pub cuda: Fact<CudaOutcome>,
+    /// What libibverbs answered; unknown where it was not asked or did not answer in time.
+    #[serde(default)]
+    pub verbs: Fact<VerbsOutcome>,
     /// Whether the CPU could map GPU memory; none where nobody asked to try (`--live`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<Fact<MappingOutcome>>,

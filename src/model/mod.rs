@@ -2,6 +2,7 @@
 
 mod bdf;
 pub mod config;
+mod cuda;
 mod diff;
 mod fact;
 mod facts;
@@ -15,9 +16,11 @@ mod rdma;
 mod snapshot;
 mod system;
 mod topology;
+mod verbs;
 
 pub use bdf::{Bdf, BdfError};
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
+pub use cuda::{Cuda, CudaGpu, CudaOutcome};
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
 pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
@@ -40,3 +43,4 @@ pub use system::{
     Process,
 };
 pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Topology, Verdict};
+pub use verbs::{Verbs, VerbsOutcome};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Fact, Host, MappingOutcome, NvmlOutcome, Why};
+use super::{CudaOutcome, Fact, Host, MappingOutcome, NvmlOutcome, VerbsOutcome, Why};
 
 /// The schema of a snapshot.
 pub const SNAPSHOT_SCHEMA: &str = "gdr.snapshot/1";
@@ -192,6 +192,12 @@ pub struct RecordedLibraries {
     /// NVML.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvml: Option<LibraryAnswer<NvmlOutcome>>,
+    /// CUDA, without a context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuda: Option<LibraryAnswer<CudaOutcome>>,
+    /// libibverbs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verbs: Option<LibraryAnswer<VerbsOutcome>>,
     /// CUDA, asked to map GPU memory for the CPU (`--live`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<LibraryAnswer<MappingOutcome>>,

@@ -53,16 +53,15 @@ impl Running {
         let mut output = Vec::new();
         let mut buffer = [0; 16384];
         loop {
+            // What was answered in time is read even where nobody had time for it until now.
             let left = self.deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
             let timeout = Timespec {
                 tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
                 tv_nsec: left.subsec_nanos().into(),
             };
             let mut waiting = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
             match poll(&mut waiting, Some(&timeout)) {
+                Ok(0) if left.is_zero() => return Err(io::ErrorKind::TimedOut.into()),
                 Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                 Ok(_) => {}
                 Err(errno) => return Err(errno.into()),
@@ -106,6 +105,16 @@ mod tests {
         let (output, status) = run("printf hello; exit 3", 10_000).expect("an answer");
         assert_eq!(output, b"hello");
         assert_eq!(status.code(), Some(3));
+    }
+
+    #[test]
+    fn an_answer_in_time_is_read_after_the_deadline() {
+        let mut command = Command::new("/bin/sh");
+        let patience = Duration::from_millis(10);
+        let mut running = Running::start(command.args(["-c", "printf hello"]), patience).expect("a child");
+        running.child.wait().expect("its end");
+        std::thread::sleep(2 * patience);
+        assert_eq!(running.output().expect("an answer"), b"hello");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A library that crashes or hangs takes the child with it and nothing else, and what the child answers is plain JSON:
 //! isolation, parallel work and replay in one.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +13,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::child::Running;
-use crate::model::{Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability, RecordedLibraries, Why};
+use crate::model::{
+    CudaOutcome, Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability, RecordedLibraries, VerbsOutcome, Why,
+};
 
+mod cuda;
 mod mapping;
 mod nvml;
 
@@ -26,8 +30,8 @@ pub struct Libraries {
 enum Source {
     /// Loaded on the machine gdr runs on; each may take so long.
     Live(Duration),
-    /// What NVML answered when the machine was laid out, where that was laid out too.
-    Directory(Option<Vec<u8>>),
+    /// What those answered whose answers were laid out beside the machine, by file.
+    Directory(BTreeMap<&'static str, Vec<u8>>),
     /// What they answered when the snapshot was taken.
     Snapshot(Box<RecordedLibraries>),
 }
@@ -48,8 +52,66 @@ impl Answers {
     }
 }
 
-/// Where a directory laid out like a machine holds what NVML answered there.
-pub const RECORDED: &str = "/gdr/nvml.json";
+/// A question to a library: the hidden subcommand its reader is started with, the library's name, and the file in which a
+/// directory laid out like a machine holds what was answered there.
+#[derive(Debug, Clone, Copy)]
+struct Library {
+    child: &'static str,
+    name: &'static str,
+    laid: &'static str,
+}
+
+const NVML: Library = Library {
+    child: "__read-nvml",
+    name: "libnvidia-ml.so.1",
+    laid: "/gdr/nvml.json",
+};
+const CUDA: Library = Library {
+    child: "__read-cuda",
+    name: "libcuda.so.1",
+    laid: "/gdr/cuda.json",
+};
+const VERBS: Library = Library {
+    child: "__read-verbs",
+    name: "libibverbs.so.1",
+    laid: "/gdr/verbs.json",
+};
+const MAPPING: Library = Library {
+    child: "__try-mapping",
+    name: "libcuda.so.1",
+    laid: "/gdr/mapping.json",
+};
+const ALL: [Library; 4] = [NVML, CUDA, VERBS, MAPPING];
+
+/// What a library is read for, and its place among recorded answers.
+trait Answer: Serialize + DeserializeOwned + Clone + 'static {
+    const LIBRARY: Library;
+    fn held(answers: &RecordedLibraries) -> &Option<LibraryAnswer<Self>>;
+    fn place(answers: &mut RecordedLibraries) -> &mut Option<LibraryAnswer<Self>>;
+}
+
+macro_rules! answers {
+    ($($outcome:ty: $library:expr, $field:ident;)*) => {$(
+        impl Answer for $outcome {
+            const LIBRARY: Library = $library;
+
+            fn held(answers: &RecordedLibraries) -> &Option<LibraryAnswer<Self>> {
+                &answers.$field
+            }
+
+            fn place(answers: &mut RecordedLibraries) -> &mut Option<LibraryAnswer<Self>> {
+                &mut answers.$field
+            }
+        }
+    )*};
+}
+
+answers! {
+    NvmlOutcome: NVML, nvml;
+    CudaOutcome: CUDA, cuda;
+    VerbsOutcome: VERBS, verbs;
+    MappingOutcome: MAPPING, mapping;
+}
 
 /// What to ask NVML. Each part costs time: a P2P status 1.7 ms a pair and capability, the details about 15 ms (H200,
 /// driver 580).
@@ -83,11 +145,6 @@ impl NvmlWant {
     }
 }
 
-/// A reading of NVML under way.
-pub type NvmlReading = Reading<NvmlOutcome>;
-/// A trial of mapping GPU memory under way.
-pub type MappingReading = Reading<MappingOutcome>;
-
 /// Why a library gave no answer, and a sentence about it.
 type Trouble = (Why, String);
 
@@ -97,7 +154,7 @@ type Write<T> = Box<dyn FnOnce(&LibraryAnswer<T>)>;
 /// A library being read by a child, for the outcome `T`.
 pub struct Reading<T> {
     state: State<T>,
-    library: &'static str,
+    library: Library,
     /// What was asked of a recorded answer, which may hold more.
     reduce: Box<dyn FnOnce(T) -> T>,
     /// Writes the answer down.
@@ -112,19 +169,18 @@ enum State<T> {
     Running(Running, Duration),
 }
 
-/// The hidden subcommands that children are started with, and the library each is for.
-const NVML: (&str, &str) = ("__read-nvml", "libnvidia-ml.so.1");
-const MAPPING: (&str, &str) = ("__try-mapping", "libcuda.so.1");
-
 impl Libraries {
     /// Those of the machine gdr runs on; each may take so long.
     pub fn live(patience: Duration) -> Self {
         Self::of(Source::Live(patience))
     }
 
-    /// Those of a laid-out machine: what NVML answered there, where that is known.
-    pub fn laid_out(nvml: Option<Vec<u8>>) -> Self {
-        Self::of(Source::Directory(nvml))
+    /// Those of a laid-out machine: what they answered there, where `read` has it.
+    pub fn laid_out(read: impl Fn(&str) -> Option<Vec<u8>>) -> Self {
+        let laid = ALL
+            .iter()
+            .filter_map(|library| Some((library.laid, read(library.laid)?)));
+        Self::of(Source::Directory(laid.collect()))
     }
 
     /// Those of a snapshot.
@@ -148,57 +204,56 @@ impl Libraries {
     pub fn can_map(&self) -> bool {
         match &self.source {
             Source::Live(_) => true,
-            Source::Directory(_) => false,
+            Source::Directory(laid) => laid.contains_key(MAPPING.laid),
             Source::Snapshot(answers) => answers.mapping.is_some(),
         }
     }
 
     /// Starts to read NVML; the answer is fetched with [`Reading::finish`].
-    pub fn nvml(&self, want: NvmlWant) -> NvmlReading {
-        let state = match &self.source {
-            Source::Live(patience) => start(NVML, &want, *patience),
-            Source::Directory(answer) => answer.clone().map_or(State::NotCovered, State::Laid),
-            Source::Snapshot(answers) => answers.nvml.clone().map_or(State::NotCovered, State::Recorded),
-        };
+    pub fn nvml(&self, want: NvmlWant) -> Reading<NvmlOutcome> {
         Reading {
-            state,
-            library: NVML.1,
             reduce: Box::new(move |outcome| nvml::reduce(outcome, want)),
-            record: self.record(|answers, answer| answers.nvml = Some(answer)),
+            ..self.ask(&want)
         }
     }
 
-    /// Starts to map memory of each GPU for the CPU, write and read it; the outcome is fetched with [`Reading::finish`].
-    pub fn mapping(&self) -> MappingReading {
+    /// Starts to read libcuda, without a context.
+    pub fn cuda(&self) -> Reading<CudaOutcome> {
+        self.ask(&())
+    }
+
+    /// Starts to map memory of each GPU for the CPU, write and read it.
+    pub fn mapping(&self) -> Reading<MappingOutcome> {
+        self.ask(&())
+    }
+
+    fn ask<T: Answer>(&self, want: &impl Serialize) -> Reading<T> {
+        let library = T::LIBRARY;
         let state = match &self.source {
-            Source::Live(patience) => start(MAPPING, &(), *patience),
-            Source::Directory(_) => State::NotCovered,
-            Source::Snapshot(answers) => answers.mapping.clone().map_or(State::NotCovered, State::Recorded),
+            Source::Live(patience) => start(library, want, *patience),
+            Source::Directory(laid) => laid.get(library.laid).cloned().map_or(State::NotCovered, State::Laid),
+            Source::Snapshot(answers) => T::held(answers).clone().map_or(State::NotCovered, State::Recorded),
         };
+        let record = self.record.clone();
         Reading {
             state,
-            library: MAPPING.1,
+            library,
             reduce: Box::new(|outcome| outcome),
-            record: self.record(|answers, answer| answers.mapping = Some(answer)),
+            record: Box::new(move |answer| {
+                if let Some(record) = record {
+                    *T::place(&mut record.lock()) = Some(answer.clone());
+                }
+            }),
         }
-    }
-
-    fn record<T: Clone>(&self, write: impl FnOnce(&mut RecordedLibraries, LibraryAnswer<T>) + 'static) -> Write<T> {
-        let record = self.record.clone();
-        Box::new(move |answer| {
-            if let Some(record) = record {
-                write(&mut record.lock(), answer.clone());
-            }
-        })
     }
 }
 
-fn start<T>((child, _): (&'static str, &'static str), want: &impl Serialize, patience: Duration) -> State<T> {
+fn start<T>(library: Library, want: &impl Serialize, patience: Duration) -> State<T> {
     let start = || {
         let want = serde_json::to_string(want)?;
         // The file this process runs from, even where it has been replaced or its path is out of reach.
         let mut command = Command::new("/proc/self/exe");
-        Running::start(command.arg(child).arg(want), patience)
+        Running::start(command.arg(library.child).arg(want), patience)
     };
     match start() {
         Ok(running) => State::Running(running, patience),
@@ -211,13 +266,13 @@ impl<T: DeserializeOwned> Reading<T> {
     pub fn finish(self) -> Result<Fact<T>, Trouble> {
         let answer = match self.state {
             State::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
-            State::Laid(bytes) => answered(
-                serde_json::from_slice(&bytes)
-                    .map_err(|error| (Why::Broken, format!("{RECORDED} holds no answer of NVML: {error}"))),
-            ),
+            State::Laid(bytes) => answered(serde_json::from_slice(&bytes).map_err(|error| {
+                let Library { laid, name, .. } = self.library;
+                (Why::Broken, format!("{laid} holds no answer of {name}: {error}"))
+            })),
             State::Recorded(answer) => answer,
             State::Failed(error) => answered(Err((Why::Broken, format!("its reader could not be started: {error}")))),
-            State::Running(running, patience) => answered(wait(running, patience, self.library)),
+            State::Running(running, patience) => answered(wait(running, patience, self.library.name)),
         };
         (self.record)(&answer);
         match answer {
@@ -267,8 +322,9 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Optio
         return None;
     };
     let read: fn(&str) -> serde_json::Result<Vec<u8>> = match name.as_str() {
-        name if name == NVML.0 => |want| serde_json::to_vec(&nvml::read(serde_json::from_str(want)?)),
-        name if name == MAPPING.0 => |_| serde_json::to_vec(&mapping::try_each()),
+        name if name == NVML.child => |want| serde_json::to_vec(&nvml::read(serde_json::from_str(want)?)),
+        name if name == CUDA.child => |_| serde_json::to_vec(&cuda::read()),
+        name if name == MAPPING.child => |_| serde_json::to_vec(&mapping::try_each()),
         _ => return None,
     };
     let mut answer = || {

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use files::{FileError, Files, MOST, OpenFile, as_text};
-pub use libraries::{Libraries, MappingReading, NvmlReading, NvmlWant, Reading, answer_for_parent};
+pub use libraries::{Libraries, NvmlWant, Reading, answer_for_parent};
 pub use tools::Tools;
 
 use crate::model::{Host, SNAPSHOT_SCHEMA, Snapshot};
@@ -66,7 +66,7 @@ impl World {
     pub fn directory(root: &Path) -> Result<Self, FileError> {
         let files = Tree::directory(root)?;
         Ok(Self {
-            libraries: Libraries::laid_out(files.read(Path::new(libraries::RECORDED)).ok()),
+            libraries: Libraries::laid_out(|path| files.read(Path::new(path)).ok()),
             files: Box::new(files),
             tools: Tools,
             source: Source::Directory(root.display().to_string()),

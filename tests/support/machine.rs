@@ -13,6 +13,9 @@ use super::expect::{Expect, Matrix};
 use super::files::Content;
 use super::{layout, tree};
 
+/// The files beside `machine.json` that hold what a library answered there.
+const LIBRARIES: [&str; 4] = ["nvml.json", "cuda.json", "verbs.json", "mapping.json"];
+
 /// One machine, ready to be laid out.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
@@ -47,8 +50,14 @@ pub struct Extra {
 impl Machine {
     /// Reads `tests/machines/NAME/machine.json`.
     pub fn load(name: &str) -> Self {
-        let text = read(&home(name).join("machine.json"));
-        Self::finished(tree::parse(name, &text, &machines()))
+        Self::load_changed(name, |_| {})
+    }
+
+    /// The same, with its JSON changed before it is read.
+    pub fn load_changed(name: &str, change: impl FnOnce(&mut Value)) -> Self {
+        let mut machine = serde_json::from_str(&read(&home(name).join("machine.json"))).expect("a machine's JSON");
+        change(&mut machine);
+        Self::finished(tree::parse(name, &machine.to_string(), &machines()))
     }
 
     /// Reads a recorded machine: a flat list of devices, with the matrix that nvidia-smi printed.
@@ -69,11 +78,13 @@ impl Machine {
     /// Writes the machine as a root directory below `dir`, which must exist.
     pub fn lay_out(&self, dir: &Path) {
         layout::lay_out(self, dir);
-        // What NVML answered on that machine, where gdr looks for it.
-        let answer = home(&self.name).join("nvml.json");
-        if answer.is_file() {
-            fs::create_dir_all(dir.join("gdr")).expect("a directory below the root");
-            fs::copy(&answer, dir.join("gdr/nvml.json")).expect("NVML's answer");
+        // What the libraries answered on that machine, where gdr looks for it.
+        for library in LIBRARIES {
+            let answer = home(&self.name).join(library);
+            if answer.is_file() {
+                fs::create_dir_all(dir.join("gdr")).expect("a directory below the root");
+                fs::copy(&answer, dir.join("gdr").join(library)).expect("a library's answer");
+            }
         }
     }
 

@@ -98,8 +98,15 @@ impl Masker {
                 (self.text(Place::Plain, &path), recorded)
             })
             .collect();
-        let RecordedLibraries { nvml, mapping } = &mut snapshot.libraries;
+        let RecordedLibraries {
+            nvml,
+            cuda,
+            verbs,
+            mapping,
+        } = &mut snapshot.libraries;
         *nvml = nvml.take().map(|answer| self.library(answer));
+        *cuda = cuda.take().map(|answer| self.library(answer));
+        *verbs = verbs.take().map(|answer| self.library(answer));
         *mapping = mapping.take().map(|answer| self.library(answer));
     }
 
