@@ -9,7 +9,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use support::{Gdr, Machine, names};
+use support::{Gdr, Machine, names, recorded};
 
 /// The file that holds an answer, and the question.
 const QUESTIONS: &[(&str, &[&str])] = &[
@@ -38,14 +38,14 @@ const QUESTIONS: &[(&str, &[&str])] = &[
     ("pairs.txt", &["topo", "--pairs"]),
 ];
 
-/// What a machine answers, with the exit code where it is not 0.
-fn answer(around: &Path, name: &str, question: &[&str]) -> String {
+/// What a machine answers, with the exit code where it is not 0. `given` is the option that names it.
+fn answer(around: &Path, given: [&str; 2], question: &[&str]) -> String {
     // The name of the root is in the report: it has to be the same everywhere.
-    let mut command = Gdr::new().args(["--sysroot", name]).args(question).command();
+    let mut command = Gdr::new().args(given).args(question).command();
     let output = command.current_dir(around).output().expect("gdr starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert!(!err.contains("panicked"), "{name} {question:?}: {err}");
+    assert!(!err.contains("panicked"), "{given:?} {question:?}: {err}");
     match output.status.code() {
         Some(0) => out,
         code => format!("{out}{err}exit status {}\n", code.unwrap_or(-1)),
@@ -54,26 +54,45 @@ fn answer(around: &Path, name: &str, question: &[&str]) -> String {
 
 #[test]
 fn every_machine_answers_as_before() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let bless = std::env::var_os("GDR_BLESS").is_some();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut wrong = Vec::new();
     for name in names() {
         let root = dir.path().join(&name);
         fs::create_dir(&root).expect("a directory");
         Machine::load(&name).lay_out(&root);
-        for (file, question) in QUESTIONS {
-            let path = golden.join(&name).join(file);
-            let now = answer(dir.path(), &name, question);
-            if bless {
-                fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
-                fs::write(&path, &now).expect("a file");
-            } else if let Some(trouble) = differs(&path, &now) {
-                wrong.push(trouble);
-            }
-        }
+        wrong.extend(compare(dir.path(), &name, ["--sysroot", &name]));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Real machines, by the snapshots that were taken on them.
+#[test]
+fn every_recorded_machine_answers_as_before() {
+    let around = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
+    let mut wrong = Vec::new();
+    for name in recorded() {
+        let snapshot = format!("{name}/snapshot.json");
+        wrong.extend(compare(&around, &format!("recorded-{name}"), ["--from", &snapshot]));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The answers of one machine that are not as they were.
+fn compare(around: &Path, name: &str, given: [&str; 2]) -> Vec<String> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let bless = std::env::var_os("GDR_BLESS").is_some();
+    let mut wrong = Vec::new();
+    for (file, question) in QUESTIONS {
+        let path = golden.join(file);
+        let now = answer(around, given, question);
+        if bless {
+            fs::create_dir_all(&golden).expect("a directory");
+            fs::write(&path, &now).expect("a file");
+        } else if let Some(trouble) = differs(&path, &now) {
+            wrong.push(trouble);
+        }
+    }
+    wrong
 }
 
 /// The first line that differs.

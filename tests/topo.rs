@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use support::{Gdr, Machine, Need, names, need, shared};
+use support::{Gdr, Machine, Need, names, need, recorded, shared};
 use tempfile::TempDir;
 
 fn laid_out(machine: &Machine) -> TempDir {
@@ -139,19 +139,46 @@ fn the_bytes_are_those_of_nvidia_smi() {
     for name in ["h200-x1", "h200-x2", "h200-x8"] {
         let machine = Machine::load(name);
         let dir = laid_out(&machine);
-        let mut samples: Vec<(String, Vec<&str>)> =
-            vec![("topo-m".to_owned(), vec![]), ("topo-mp".to_owned(), vec!["--pci"])];
-        for letter in ["r", "w", "n", "a", "p"] {
-            samples.push((format!("topo-p2p{letter}"), vec!["--p2p", letter]));
-        }
-        for (sample, args) in samples {
+        for (sample, args) in samples() {
             let wanted = machine.nvidia_smi(&sample).expect("a sample");
-            let args = [&["--format", "nvidia-smi"], args.as_slice()].concat();
             let run = Gdr::new().sysroot(dir.path()).args(["topo"]).args(&args).run();
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{name} {sample}");
             assert_eq!(run.stdout.as_bytes(), wanted, "{name} {sample}:\n{}", run.stdout);
         }
     }
+}
+
+/// What nvidia-smi is asked, and gdr the same.
+fn samples() -> Vec<(String, Vec<&'static str>)> {
+    let mut samples = vec![("topo-m".to_owned(), vec![]), ("topo-mp".to_owned(), vec!["--pci"])];
+    for letter in ["r", "w", "n", "a", "p"] {
+        samples.push((format!("topo-p2p{letter}"), vec!["--p2p", letter]));
+    }
+    for (_, args) in &mut samples {
+        args.extend(["--format", "nvidia-smi"]);
+    }
+    samples
+}
+
+/// The masked snapshots of real machines, and what nvidia-smi printed there.
+#[test]
+fn snapshots_have_the_bytes_of_nvidia_smi() {
+    let around = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
+    let mut compared = 0;
+    for name in recorded() {
+        for (sample, args) in samples() {
+            let Ok(wanted) = std::fs::read(around.join(&name).join("nvidia-smi").join(&sample)) else {
+                continue;
+            };
+            let snapshot = around.join(&name).join("snapshot.json");
+            let from = [std::ffi::OsStr::new("--from"), snapshot.as_os_str()];
+            let run = Gdr::new().args(["topo"]).args(from).args(&args).run();
+            assert_eq!(run.code, 0, "{name} {sample}: {}", run.stderr);
+            assert_eq!(run.stdout.as_bytes(), wanted, "{name} {sample}:\n{}", run.stdout);
+            compared += 1;
+        }
+    }
+    assert!(compared >= 18, "only {compared} outputs of nvidia-smi were compared");
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl Machine {
 
     /// Reads a recorded machine: a flat list of devices, with the matrix that nvidia-smi printed.
     pub fn from_corpus(path: &Path) -> Self {
-        Self::finished(recorded(&read(path)))
+        Self::finished(from_list(&read(path)))
     }
 
     /// What a person expects of it.
@@ -148,10 +148,23 @@ impl Machine {
 
 /// The names of all machines of this repository, sorted.
 pub fn names() -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(machines())
-        .expect("tests/machines is there")
+    those_with(&machines(), "machine.json")
+}
+
+/// The names of the machines that are there as snapshots, `tests/recorded/NAME/snapshot.json`, sorted.
+pub fn recorded() -> Vec<String> {
+    those_with(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded"),
+        "snapshot.json",
+    )
+}
+
+/// The directories in `around` that hold this file.
+fn those_with(around: &Path, file: &str) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(around)
+        .expect("a directory of machines")
         .filter_map(Result::ok)
-        .filter(|entry| entry.path().join("machine.json").is_file())
+        .filter(|entry| entry.path().join(file).is_file())
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     names.sort();
@@ -199,7 +212,7 @@ struct RecordedDevice {
     rest: serde_json::Map<String, Value>,
 }
 
-fn recorded(text: &str) -> Machine {
+fn from_list(text: &str) -> Machine {
     let file: Recorded = serde_json::from_str(text).expect("a recorded machine");
     let mut machine = Machine {
         name: file.name,

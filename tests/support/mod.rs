@@ -25,6 +25,6 @@ pub use cuda::fake_cuda;
 pub use device::Device;
 pub use dump::{Classes, agreement, classes, everywhere, file, limited, rdma_topo};
 pub use expect::{AcsFinding, Expect};
-pub use machine::{Machine, names};
+pub use machine::{Machine, names, recorded};
 pub use need::{Need, need, shared};
 pub use run::{Gdr, Run, gdr};
