@@ -35,6 +35,7 @@ const QUESTIONS: &[(&str, &[&str])] = &[
     ("topo.json", &["topo", "--nvme", "--format", "json"]),
     ("topo.svg", &["topo", "--format", "svg"]),
     ("topo-m.txt", &["topo", "--format", "nvidia-smi"]),
+    ("probe-copy.txt", &["probe", "copy"]),
     ("pairs.txt", &["topo", "--pairs"]),
 ];
 

@@ -214,6 +214,31 @@ fn a_curve_hides_no_failure() {
     }
 }
 
+/// A recorded machine is not probed: what is expected of it is told, and nothing looks as if it had been measured.
+#[test]
+fn of_a_recorded_machine_only_expectations_are_told() {
+    let snapshot = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/h200-x2/snapshot.json");
+    let run = gdr(&["probe", "copy", "--from", snapshot, "--format", "json", "--gpu", "1"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let report = json(&run);
+    let results = report["results"].as_array().expect("results");
+    assert_eq!(results.len(), 3);
+    for result in results {
+        assert_eq!(result["subject"], "GPU1 (0000:00:07.0)");
+        assert_eq!(
+            (&result["verdict"], &result["samples"]),
+            (&"not_measured".into(), &0.into())
+        );
+        assert!(result["median"].is_null());
+        // 16 lanes of 32 GT/s with 128b/130b coding.
+        let expected = result["expected"].as_f64().expect("a figure");
+        assert!(
+            (expected - 16.0 * 32.0 / 8.0 * 128.0 / 130.0).abs() < 0.01,
+            "{expected}"
+        );
+    }
+}
+
 #[test]
 fn usage_errors_end_with_2_and_a_word() {
     for (args, word) in [
@@ -225,7 +250,11 @@ fn usage_errors_end_with_2_and_a_word() {
         (&["--backend", "sim"], "gdrdrv, dmabuf, rm"),
         (&["--sim", "--kernel", "fastest"], "there is no copy kernel 'fastest'"),
         (&["--sim", "--numa", "4000"], "no NUMA node 4000"),
-        (&["--sysroot", "/"], "cannot be had with --sysroot"),
+        (&["--sysroot", "/", "--sim"], "cannot be had with --sysroot"),
+        (
+            &["--sysroot", "/", "--format", "svg"],
+            "nothing is measured with --sysroot",
+        ),
     ] {
         let run = gdr(&[&["probe", "copy"], args].concat());
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}: {}", run.stderr);

@@ -18,6 +18,8 @@ pub struct Probe {
 pub enum ProbeWhat {
     /// Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy
     ///
+    /// With --sysroot or --from nothing is measured: what would be expected there is told.
+    ///
     /// Exit status: 0 all well, 1 a byte was wrong, or memory could not be mapped, or there is no GPU, 2 usage or
     /// internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.
     Copy(CopyProbe),

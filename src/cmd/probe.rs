@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::machine::Machine;
 use crate::cli::{CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, style};
 use crate::collect::Want;
-use crate::model::{Fact, Facts, Kind, NumaNode};
+use crate::model::{Fact, Facts, Kind, NumaNode, ProbeReport};
 use crate::probe::copy::{self, Depth, Nodes, Options, Place};
 use crate::probe::events::Step;
 use crate::probe::verdict::{exit_code, failures};
@@ -25,9 +25,6 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    if !machine.is_live() {
-        bail!("a probe moves bytes on the machine it runs on: it cannot be had with --sysroot or --from");
-    }
     match &options.what {
         ProbeWhat::Copy(options) => copy(machine, global, options, out, err),
     }
@@ -42,8 +39,19 @@ fn copy(
 ) -> anyhow::Result<u8> {
     let facts = machine.facts(Want::default());
     super::notes(global, machine.is_imported(), &facts, err);
+    let promised = promised(machine, &facts);
+    if !machine.is_live() {
+        if wanted.sim {
+            bail!("--sim moves bytes on the machine gdr runs on: it cannot be had with --sysroot or --from");
+        }
+        if matches!(wanted.format, ProbeFormat::Curve | ProbeFormat::Svg) {
+            bail!("nothing is measured with --sysroot or --from, so there is no curve: take --format table or json");
+        }
+        let report = copy::expected(&options(global, wanted)?, &promised)?;
+        super::print(out, &text(&report, global, wanted.format)?)?;
+        return Ok(exit_code(&report));
+    }
     let options = options(global, wanted)?;
-    let promised = promised(&facts);
     let interrupts = Interrupts::catch()?;
     let bar = bar();
     let report = copy::run(&options, &promised, &interrupts, &mut |subject, step| {
@@ -51,12 +59,6 @@ fn copy(
     });
     bar.finish_and_clear();
     let report = report?;
-    let text = match wanted.format {
-        ProbeFormat::Table => render::table(&report, style(global.color)),
-        ProbeFormat::Curve => render::curve(&report, style(global.color)),
-        ProbeFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
-        ProbeFormat::Svg => render::svg(&report),
-    };
     if matches!(wanted.format, ProbeFormat::Curve | ProbeFormat::Svg) {
         // A curve has no room for what failed, and nobody should have to miss it.
         for result in failures(&report) {
@@ -64,8 +66,17 @@ fn copy(
             super::remark(err, &format!("{}: {}: {reason}", result.subject, result.name));
         }
     }
-    super::print(out, &text)?;
+    super::print(out, &text(&report, global, wanted.format)?)?;
     Ok(exit_code(&report))
+}
+
+fn text(report: &ProbeReport, global: &Global, format: ProbeFormat) -> anyhow::Result<String> {
+    Ok(match format {
+        ProbeFormat::Table => render::table(report, style(global.color)),
+        ProbeFormat::Curve => render::curve(report, style(global.color)),
+        ProbeFormat::Json => serde_json::to_string_pretty(report)? + "\n",
+        ProbeFormat::Svg => render::svg(report),
+    })
 }
 
 fn options(global: &Global, wanted: &CopyProbe) -> anyhow::Result<Options> {
@@ -112,7 +123,8 @@ fn options(global: &Global, wanted: &CopyProbe) -> anyhow::Result<Options> {
 }
 
 /// What the PCI tree promises.
-fn promised(facts: &Facts) -> copy::Machine {
+fn promised(machine: &Machine, facts: &Facts) -> copy::Machine {
+    let names = machine.names();
     let topology = topo::topology(facts);
     let forest = Forest::new(facts.devices());
     let gpus = topology.rows_of(Kind::Gpu).filter_map(|(_, row)| {
@@ -124,6 +136,13 @@ fn promised(facts: &Facts) -> copy::Machine {
         };
         Some(Place {
             name: row.name.clone(),
+            label: match (
+                row.label.as_str(),
+                facts.device(bdf).and_then(|device| device.ids.known()),
+            ) {
+                ("", Some(ids)) => names.of(ids),
+                (label, _) => label.to_owned(),
+            },
             bdf,
             numa: row.numa.present().copied(),
             // The CPU reaches a coherent GPU's memory over NVLink-C2C.

@@ -123,16 +123,19 @@ pub enum ProbeVerdict {
     Wrong,
     /// It could not be done here, or the figure cannot be true.
     Impossible,
+    /// Nothing was measured: the machine is recorded, and only what is expected of it is told.
+    NotMeasured,
 }
 
 impl ProbeVerdict {
-    /// The word of the JSON.
+    /// The word for people.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Slow => "slow",
             Self::Wrong => "wrong",
             Self::Impossible => "impossible",
+            Self::NotMeasured => "not measured",
         }
     }
 }

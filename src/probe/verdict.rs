@@ -101,6 +101,24 @@ impl Subject {
         weighed(with_figures(bare, GIGABYTES_PER_SECOND, &samples), promise)
     }
 
+    /// What a figure would be held against, where nothing is measured.
+    pub fn not_measured(&self, name: &str, bytes: usize, unit: &str, promise: Promise) -> ProbeResult {
+        let slow = promise.share.map(|share| {
+            let least = promise.value * share;
+            format!(
+                "not measured; less than {least:.1} {unit} would be slow, more than {:.1} impossible",
+                promise.value
+            )
+        });
+        ProbeResult {
+            unit: unit.to_owned(),
+            expected: Some(promise.value),
+            verdict: ProbeVerdict::NotMeasured,
+            reason: slow,
+            ..self.bare(name, Some(bytes))
+        }
+    }
+
     /// A figure that was worked out from others.
     pub fn figure(&self, name: &str, unit: &str, value: Option<f64>) -> ProbeResult {
         ProbeResult {
@@ -164,7 +182,7 @@ pub fn failures(report: &ProbeReport) -> impl Iterator<Item = &ProbeResult> {
     report.results.iter().filter(|result| match result.verdict {
         ProbeVerdict::Wrong => true,
         ProbeVerdict::Impossible => result.required,
-        ProbeVerdict::Ok | ProbeVerdict::Slow => false,
+        ProbeVerdict::Ok | ProbeVerdict::Slow | ProbeVerdict::NotMeasured => false,
     })
 }
 

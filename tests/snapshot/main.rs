@@ -277,7 +277,7 @@ fn what_needs_the_machine_itself_says_so() {
     let (_dir, file) = recorded("h200-x1", &[]);
     for (args, words) in [
         (&["doctor", "--live"][..], "gdr snapshot --live"),
-        (&["probe", "copy"], "--from"),
+        (&["probe", "copy", "--sim"], "--from"),
         (&["snapshot", "--mask", "--all", "-o", "-"], "cannot be used with"),
     ] {
         let run = with(&file, args);

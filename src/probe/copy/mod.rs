@@ -6,6 +6,7 @@
 mod calls;
 mod child;
 mod crossover;
+mod expected;
 mod kernels_check;
 mod ping_pong;
 mod plan;
@@ -18,6 +19,7 @@ mod tests;
 mod validate;
 
 pub use child::{answer, kernels, usable};
+pub use expected::expected;
 pub use plan::Depth;
 pub use request::Request;
 pub use supervise::{Machine, Nodes, Options, Place, run};

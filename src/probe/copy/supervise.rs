@@ -60,6 +60,8 @@ pub struct Machine {
 pub struct Place {
     /// As in `GPU0`.
     pub name: String,
+    /// What it is, where the machine says so.
+    pub label: String,
     /// Its address.
     pub bdf: Bdf,
     /// The NUMA node it is on.
@@ -258,14 +260,14 @@ fn finished(mut report: ProbeReport) -> ProbeReport {
 }
 
 /// A GPU to probe, with what is known of its place.
-struct Chosen<'a> {
-    listed: &'a Listed,
-    place: Option<&'a Place>,
+pub(super) struct Chosen<'a> {
+    pub(super) listed: &'a Listed,
+    pub(super) place: Option<&'a Place>,
 }
 
 impl Chosen<'_> {
     /// As in `GPU0 (0000:3b:00.0)`: the number is that of `gdr topo`, where the GPU is among its rows.
-    fn subject(&self) -> String {
+    pub(super) fn subject(&self) -> String {
         let number = || format!("GPU{}", self.listed.ordinal);
         let name = self.place.map_or_else(number, |place| place.name.clone());
         match self.listed.bdf {
@@ -286,7 +288,11 @@ impl Chosen<'_> {
     }
 }
 
-fn chosen<'a>(options: &Options, machine: &'a Machine, listed: &'a [Listed]) -> Result<Vec<Chosen<'a>>, ProbeError> {
+pub(super) fn chosen<'a>(
+    options: &Options,
+    machine: &'a Machine,
+    listed: &'a [Listed],
+) -> Result<Vec<Chosen<'a>>, ProbeError> {
     let place = |listed: &Listed| machine.gpus.iter().find(|place| Some(place.bdf) == listed.bdf);
     let all = || {
         listed.iter().map(|listed| Chosen {
@@ -369,6 +375,7 @@ mod tests {
     fn machine() -> Machine {
         let place = |name: &str, bdf: &str, numa| Place {
             name: name.to_owned(),
+            label: String::new(),
             bdf: bdf.parse().expect("an address"),
             numa,
             link: Some(63_015_384_615),

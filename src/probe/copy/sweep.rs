@@ -11,16 +11,16 @@ use crate::probe::verdict::{Promise, Subject};
 /// From this size on bandwidth is a figure worth having.
 const WORTH: usize = 4 << 10;
 /// From this size on the link is what limits: below, the start of a copy counts.
-const LIMITED_BY_LINK: usize = 16 << 20;
+pub(super) const LIMITED_BY_LINK: usize = 16 << 20;
 /// A mapping's stores reach a third to a half of the link (measured: 34 of 63 GB/s on an H200, 9.6 of 15.8 on a V100):
 /// below a fifth something is wrong. Loads are limited by the CPU, not by the link.
-const STORES_SHARE: f64 = 0.2;
+pub(super) const STORES_SHARE: f64 = 0.2;
 /// Reads begin so far apart.
 const PAGE: usize = 4 << 10;
 /// More than a CPU has line fill buffers.
 const MOST_PLACES: usize = 64;
 /// The copy engine reaches six sevenths.
-const ENGINE_SHARE: f64 = 0.5;
+pub(super) const ENGINE_SHARE: f64 = 0.5;
 
 /// Measures every size.
 pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {

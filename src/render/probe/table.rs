@@ -134,6 +134,7 @@ fn troubles(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> 
             ProbeVerdict::Impossible if result.required => ("IMPOSSIBLE", Tone::Bad),
             ProbeVerdict::Impossible => ("impossible", Tone::Fair),
             ProbeVerdict::Slow => ("slow", Tone::Fair),
+            ProbeVerdict::NotMeasured => ("expected", Tone::Dim),
             ProbeVerdict::Ok => ("ok", Tone::Good),
         };
         let sizes: Vec<String> = sizes.into_iter().map(size).collect();
@@ -152,6 +153,10 @@ fn troubles(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> 
         };
         let figure = match (result.verdict, result.median) {
             (ProbeVerdict::Slow, Some(median)) => format!("{} {}, ", figure(median), result.unit),
+            (ProbeVerdict::NotMeasured, _) => match result.expected {
+                Some(expected) => format!("up to {} {}; ", figure(expected), result.unit),
+                None => String::new(),
+            },
             _ => String::new(),
         };
         let reason = result.reason.as_deref().unwrap_or("no reason was given");
@@ -285,6 +290,14 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
     let failed = report.results.iter().any(|result| {
         result.verdict == ProbeVerdict::Wrong || (result.verdict == ProbeVerdict::Impossible && result.required)
     });
+    let measured = report
+        .results
+        .iter()
+        .any(|result| result.samples > 0 || result.verified > 0);
+    if !measured && !failed && report.complete {
+        // A note says why.
+        return String::new();
+    }
     let (tone, word) = match (failed, report.complete) {
         (true, _) => (Tone::Bad, "failed"),
         (false, false) => (Tone::Fair, "incomplete"),
