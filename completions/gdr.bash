@@ -98,7 +98,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__doctor)
-            opts="-v -h --profile --format --platform --live --list --sysroot --from --color --library-timeout --verbose --help"
+            opts="-q -v -h --profile --only --skip --fail-on --quiet --format --platform --live --list --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -108,8 +108,20 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --only)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --skip)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --fail-on)
+                    COMPREPLY=($(compgen -W "error warn unknown" -- "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json markdown prometheus" -- "${cur}"))
                     return 0
                     ;;
                 --platform)

@@ -30,7 +30,7 @@ complete -c gdr -n "__fish_gdr_needs_command" -l color -d 'When to use colour; a
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_needs_command" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
-complete -c gdr -n "__fish_gdr_needs_command" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_needs_command" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_needs_command" -s V -l version -d 'Print version'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
@@ -38,9 +38,16 @@ complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NI
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "snapshot" -d 'Record this machine in one file, to be looked at with --from anywhere'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l profile -d 'What the machine should be ready for: rdma, async, gdrcopy, p2p, or a file; may be given several times' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l profile -d 'What the machine should be ready for: rdma, async, gdrcopy, p2p, mpi, all, or a file; may be given several times' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l only -d 'Run these checks alone: ids as --list names them, or families as in pcie' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l skip -d 'Leave these checks out' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l fail-on -d 'Exit status 1 already where something is so bad' -r -f -a "error\t'Something fails'
+warn\t'Something fails or warns'
+unknown\t'Something fails, warns or is unknown'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l format -d 'How to print the report' -r -f -a "table\t'For people'
-json\t'For programs: schema gdr.doctor/1'"
+json\t'For programs: schema gdr.doctor/1'
+markdown\t'For a ticket or a wiki'
+prometheus\t'For the textfile collector of Prometheus\'s node exporter'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l platform -d 'Judge as on this platform, whatever the machine looks like; the report says so' -r -f -a "bare-metal\t'On the hardware itself'
 guest\t'In a virtual machine'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
@@ -49,9 +56,10 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s q -l quiet -d 'Print what is wrong or not known, and nothing else'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Try the hardware too: map GPU memory for the CPU and verify it'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and end'
-complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l format -d 'How to print the topology' -r -f -a "table\t'For people'
 nvidia-smi\t'Byte for byte as nvidia-smi topo'
@@ -73,7 +81,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pci -d 'Show PCI classe
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l nvme -d 'Show NVMe controllers too'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pairs -d 'Print the NIC for each GPU, with lines for NCCL, UCX, CUDA and numactl'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l check -d 'End with status 1 where the best NIC of a GPU is a bad one'
-complete -c gdr -n "__fish_gdr_using_subcommand topo" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
@@ -81,7 +89,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subco
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -105,14 +113,14 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sim -d 'Try it without a GPU, on memory of this machine; every output says so'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l quick -d 'The most telling part, in less than 5 seconds for one GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l full -d 'Everything, more exactly, and allocations up to 6 GiB; a minute and more for one GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Where to write it; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Tell what differs between two recorded machines, or between two times of one, fact by fact' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: how to print it' -r -f -a "table\t'For people'
-json\t'For programs: schema gdr.doctor/1'"
+json\t'For programs: schema gdr.diff/1'"
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
@@ -122,7 +130,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l library-timeout -d 
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l mask -d 'Replace serial numbers, UUIDs, GUIDs, MAC and IP addresses, host and user names, each always by the same'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l live -d 'Try the hardware too, as doctor --live does, and record what came of it'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l all -d 'With --diff: also what differs between any two machines, as UUIDs do'
-complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'

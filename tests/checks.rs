@@ -8,11 +8,13 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use support::{Gdr, Machine};
+use support::{Gdr, Machine, Need, need};
 
 /// The cases of a family.
 #[derive(Deserialize)]
@@ -172,8 +174,7 @@ fn report(case: &Case) -> Value {
 }
 
 /// What is wrong with a case's report.
-fn trouble(case: &Case) -> Option<String> {
-    let report = report(case);
+fn trouble(case: &Case, report: &Value) -> Option<String> {
     let of_check = |finding: &&Value| finding["id"] == case.check.as_str();
     let of_subject = |finding: &&Value| {
         case.subject
@@ -208,8 +209,37 @@ fn trouble(case: &Case) -> Option<String> {
 
 #[test]
 fn every_fixture_is_judged_as_it_should_be() {
-    let wrong: Vec<String> = cases().iter().filter_map(trouble).collect();
+    let cases = cases();
+    let reports: Vec<Value> = cases.iter().map(report).collect();
+    let wrong: Vec<String> = cases
+        .iter()
+        .zip(&reports)
+        .filter_map(|(case, report)| trouble(case, report))
+        .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    if need(Need::JsonSchema) {
+        fit_their_schema(&Value::from(reports));
+    }
+}
+
+/// Python's jsonschema finds nothing wrong with these documents.
+fn fit_their_schema(reports: &Value) {
+    const SCRIPT: &str = "import json, sys, jsonschema\n\
+        validator = jsonschema.Draft202012Validator(json.load(open(sys.argv[1])))\n\
+        for document in json.load(sys.stdin): validator.validate(document)";
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema/gdr.doctor.1.json");
+    let mut python = Command::new("python3")
+        .args(["-c", SCRIPT])
+        .arg(schema)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("python3 starts");
+    let mut pipe = python.stdin.take().expect("a pipe");
+    pipe.write_all(reports.to_string().as_bytes()).expect("it is read");
+    drop(pipe);
+    let output = python.wait_with_output().expect("python3 ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Nothing fails, warns or is unknown on the sound machine.

@@ -11,7 +11,9 @@ mod passthrough;
 mod pcie;
 mod platform;
 mod rdma;
+mod readiness;
 mod registry;
+mod selection;
 mod software;
 #[cfg(test)]
 mod testing;
@@ -19,13 +21,16 @@ mod version;
 mod words;
 
 pub use judgement::{Judgement, Rule};
-pub use registry::{Check, FAMILIES, all, find};
+pub use readiness::readiness;
+pub use registry::{Check, FAMILIES, Family, all, families, find, is_family};
+pub use selection::{NoSuchCheck, Selection};
 
 use crate::model::{Fact, Facts, Finding, Outcome, Severity, Topology};
 use crate::profile::Expectations;
 use crate::topo::Forest;
 
 /// All that a check may look at.
+#[derive(Clone, Copy)]
 pub struct Ctx<'a> {
     /// What was read.
     pub facts: &'a Facts,
@@ -39,7 +44,15 @@ pub struct Ctx<'a> {
 
 /// Runs every check, in the order of the registry.
 pub fn run(ctx: &Ctx<'_>) -> Vec<Finding> {
-    all().flat_map(|check| run_one(ctx, check)).collect()
+    run_those(ctx, |_| true)
+}
+
+/// Runs the checks that are wanted, by their ids, in the order of the registry.
+pub fn run_those(ctx: &Ctx<'_>, wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
+    all()
+        .filter(|check| wanted(check.id))
+        .flat_map(|check| run_one(ctx, check))
+        .collect()
 }
 
 /// Runs one check. A check that judges nothing does not apply here, and says so.
@@ -54,15 +67,8 @@ fn run_one(ctx: &Ctx<'_>, check: &Check) -> Vec<Finding> {
         .collect()
 }
 
-/// A judgement's own weight is what the check found out about this subject; a profile may lower it, and may set the
-/// weight of what the check left open.
 fn finding(ctx: &Ctx<'_>, check: &Check, judgement: Judgement) -> Finding {
-    let asked = ctx.expectations.severity(check.id);
-    let severity = match (judgement.weight, asked) {
-        (Some(weight), Some(asked)) => weight.min(asked),
-        (Some(weight), None) => weight,
-        (None, asked) => asked.unwrap_or(check.severity),
-    };
+    let severity = ctx.expectations.weight(check.id, check.severity, judgement.weight);
     Finding {
         id: check.id.to_owned(),
         outcome: match judgement.rule {
@@ -81,17 +87,21 @@ fn finding(ctx: &Ctx<'_>, check: &Check, judgement: Judgement) -> Finding {
     }
 }
 
-/// The exit code of doctor: 1 something failed, 3 nothing failed but something required could not be determined.
-pub fn exit_code(findings: &[Finding], expectations: &Expectations) -> u8 {
-    let failed = findings.iter().any(|f| f.outcome == Outcome::Fail);
-    let undetermined = findings
-        .iter()
-        .any(|f| f.outcome == Outcome::Unknown && (f.severity == Severity::Error || expectations.requires(&f.id)));
+/// The exit code of doctor: 1 something failed, 3 nothing failed but something required could not be determined. What
+/// counts as failed are the outcomes in `failing`.
+pub fn exit_code(findings: &[Finding], expectations: &Expectations, failing: &[Outcome]) -> u8 {
+    let failed = findings.iter().any(|f| failing.contains(&f.outcome));
+    let undetermined = findings.iter().any(|f| is_undetermined(f, expectations));
     match (failed, undetermined) {
         (true, _) => 1,
         (false, true) => 3,
         (false, false) => 0,
     }
+}
+
+/// Whether a finding leaves open what a profile wants to know.
+fn is_undetermined(finding: &Finding, expectations: &Expectations) -> bool {
+    finding.outcome == Outcome::Unknown && (finding.severity == Severity::Error || expectations.requires(&finding.id))
 }
 
 /// The judgement on a subject whose fact is unknown; none where it is known.

@@ -23,21 +23,68 @@ pub struct Check {
     pub judge: fn(&Ctx<'_>) -> Vec<Judgement>,
 }
 
+/// Checks of one kind.
+pub struct Family {
+    /// What they are about.
+    pub title: &'static str,
+    /// The checks, in the order of a report.
+    pub checks: &'static [Check],
+}
+
 /// The families, in the order of a report.
-pub const FAMILIES: &[&[Check]] = &[
-    gpu::CHECKS,
-    param::CHECKS,
-    modules::CHECKS,
-    rdma::CHECKS,
-    pcie::CHECKS,
-    limits::CHECKS,
-    platform::CHECKS,
-    software::CHECKS,
+pub const FAMILIES: &[Family] = &[
+    Family {
+        title: "GPUs and driver",
+        checks: gpu::CHECKS,
+    },
+    Family {
+        title: "Driver parameters",
+        checks: param::CHECKS,
+    },
+    Family {
+        title: "Kernel modules and nodes",
+        checks: modules::CHECKS,
+    },
+    Family {
+        title: "RDMA devices",
+        checks: rdma::CHECKS,
+    },
+    Family {
+        title: "PCI Express",
+        checks: pcie::CHECKS,
+    },
+    Family {
+        title: "Limits",
+        checks: limits::CHECKS,
+    },
+    Family {
+        title: "Platform",
+        checks: platform::CHECKS,
+    },
+    Family {
+        title: "Software",
+        checks: software::CHECKS,
+    },
 ];
 
 /// Every check, in the order of a report.
 pub fn all() -> impl Iterator<Item = &'static Check> + Clone {
-    FAMILIES.iter().copied().flatten()
+    FAMILIES.iter().flat_map(|family| family.checks)
+}
+
+/// The families by title, with the ids of their checks.
+pub fn families() -> Vec<(&'static str, Vec<&'static str>)> {
+    let ids = |family: &Family| family.checks.iter().map(|check| check.id).collect();
+    FAMILIES.iter().map(|family| (family.title, ids(family))).collect()
+}
+
+/// Whether this names the checks whose ids begin alike, as `rdma.*` does.
+pub fn is_family(name: &str) -> bool {
+    let begins = |check: &Check| {
+        name.strip_suffix('*')
+            .is_some_and(|family| family.ends_with('.') && check.id.starts_with(family))
+    };
+    all().any(begins)
 }
 
 /// A check by its id.
@@ -72,9 +119,9 @@ mod tests {
     #[test]
     fn profiles_name_checks_that_exist() {
         for (name, text) in SHIPPED {
-            let profile = Profile::parse(name, text, |id| find(id).is_some()).expect(name);
+            let profile = Profile::parse(name, text, |id| find(id).is_some() || is_family(id)).expect(name);
             assert_eq!(profile.name, name);
-            assert!(!profile.checks.is_empty());
+            assert_ne!(profile.checks.is_empty(), profile.includes.is_empty(), "{name}");
         }
         assert!(find("gpu.nothing").is_none());
     }

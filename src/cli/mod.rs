@@ -69,7 +69,7 @@ pub struct Global {
     )]
     pub library_timeout: u64,
 
-    /// Say on standard error what could not be read
+    /// Say on standard error what could not be read; doctor also shows what every finding rests on
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub verbose: bool,
 }
@@ -112,9 +112,27 @@ pub enum Command {
 /// `gdr doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// What the machine should be ready for: rdma, async, gdrcopy, p2p, or a file; may be given several times
+    /// What the machine should be ready for: rdma, async, gdrcopy, p2p, mpi, all, or a file; may be given several times
+    ///
+    /// A name is also looked for as NAME.toml in $XDG_CONFIG_HOME/gdr/profiles and /etc/gdr/profiles.
     #[arg(long, value_name = "NAME|FILE", default_value = crate::profile::DEFAULT)]
     pub profile: Vec<String>,
+
+    /// Run these checks alone: ids as --list names them, or families as in pcie
+    #[arg(long, value_name = "ID", value_delimiter = ',', num_args = 1..)]
+    pub only: Vec<String>,
+
+    /// Leave these checks out
+    #[arg(long, value_name = "ID", value_delimiter = ',', num_args = 1..)]
+    pub skip: Vec<String>,
+
+    /// Exit status 1 already where something is so bad
+    #[arg(long, value_name = "OUTCOME", value_enum, default_value_t = FailOn::Error)]
+    pub fail_on: FailOn,
+
+    /// Print what is wrong or not known, and nothing else
+    #[arg(long, short)]
+    pub quiet: bool,
 
     /// How to print the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Table)]
@@ -157,8 +175,8 @@ pub struct SnapshotOptions {
     pub all: bool,
 
     /// With --diff: how to print it
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Table, requires = "diff")]
-    pub format: DoctorFormat,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DiffFormat::Table, requires = "diff")]
+    pub format: DiffFormat,
 }
 
 /// How doctor prints.
@@ -168,6 +186,30 @@ pub enum DoctorFormat {
     Table,
     /// For programs: schema gdr.doctor/1.
     Json,
+    /// For a ticket or a wiki.
+    Markdown,
+    /// For the textfile collector of Prometheus's node exporter.
+    Prometheus,
+}
+
+/// How two machines' differences are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DiffFormat {
+    /// For people.
+    Table,
+    /// For programs: schema gdr.diff/1.
+    Json,
+}
+
+/// From which outcome on doctor ends with status 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// Something fails.
+    Error,
+    /// Something fails or warns.
+    Warn,
+    /// Something fails, warns or is unknown.
+    Unknown,
 }
 
 /// Where the machine runs.

@@ -2,15 +2,16 @@
 
 use std::io::Write;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 use super::machine::Machine;
-use crate::check::{self, Ctx};
-use crate::cli::{Doctor, DoctorFormat, Global, Platform, style};
+use super::profiles::expectations;
+use crate::check::{self, Ctx, Selection};
+use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::Want;
-use crate::model::{PlatformKind, Summary};
-use crate::profile::{Expectations, Profile, SHIPPED};
-use crate::render::doctor::{self, Report};
+use crate::model::{Outcome, PlatformKind, Readiness, Summary};
+use crate::profile::Expectations;
+use crate::render::doctor::{self, Report, Shown};
 use crate::topo::{self, Forest};
 use crate::world::NvmlWant;
 
@@ -32,6 +33,7 @@ pub fn run(
              where 'gdr snapshot --live' recorded what came of it"
         );
     }
+    let selection = Selection::of(&options.only, &options.skip)?;
     let expectations = expectations(&options.profile)?;
     let mut facts = machine.facts(want(options.live));
     facts.platform.asserted = options.platform.map(|platform| match platform {
@@ -40,26 +42,64 @@ pub fn run(
     });
     super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);
-    let findings = check::run(&Ctx {
+    let forest = Forest::new(facts.devices());
+    let ctx = Ctx {
         facts: &facts,
         topology: &topology,
-        forest: &Forest::new(facts.devices()),
+        forest: &forest,
         expectations: &expectations,
-    });
+    };
+    let findings = check::run_those(&ctx, |id| selection.has(id));
+    let readiness: Vec<Readiness> = expectations
+        .profiles()
+        .iter()
+        .map(|profile| {
+            let alone = Expectations::of(std::slice::from_ref(profile));
+            let ctx = Ctx {
+                expectations: &alone,
+                ..ctx
+            };
+            check::readiness(&ctx, profile, &check::run_those(&ctx, |id| selection.has(id)))
+        })
+        .collect();
     let report = Report {
         schema: "gdr.doctor/1",
         host: &facts.host,
         profiles: &expectations.names,
+        // Of a few checks alone nobody can say that a machine is ready.
+        readiness: if selection.is_everything() {
+            readiness
+        } else {
+            Vec::new()
+        },
         summary: Summary::of(&findings),
         findings: &findings,
         notes: &facts.notes,
     };
+    let families = check::families();
+    let shown = Shown {
+        quiet: options.quiet,
+        evidence: global.verbose,
+        families: &families,
+        why: &|id| check::find(id).map_or("", |check| check.why),
+    };
     let text = match options.format {
-        DoctorFormat::Table => doctor::table(&report, style(global.color)),
+        DoctorFormat::Table => doctor::table(&report, &shown, style(global.color)),
         DoctorFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+        DoctorFormat::Markdown => doctor::markdown(&report, &shown),
+        DoctorFormat::Prometheus => doctor::prometheus(&report),
     };
     super::print(out, &text)?;
-    Ok(check::exit_code(&findings, &expectations))
+    Ok(check::exit_code(&findings, &expectations, failing(options.fail_on)))
+}
+
+/// The outcomes that count as failed.
+fn failing(on: FailOn) -> &'static [Outcome] {
+    match on {
+        FailOn::Error => &[Outcome::Fail],
+        FailOn::Warn => &[Outcome::Fail, Outcome::Warn],
+        FailOn::Unknown => &[Outcome::Fail, Outcome::Warn, Outcome::Unknown],
+    }
 }
 
 fn want(live: bool) -> Want {
@@ -70,26 +110,4 @@ fn want(live: bool) -> Want {
         cuda: true,
         mapping: live,
     }
-}
-
-/// The profiles by name, or from files.
-fn expectations(names: &[String]) -> anyhow::Result<Expectations> {
-    let known = |id: &str| check::find(id).is_some();
-    let profiles: Vec<Profile> = names
-        .iter()
-        .map(|name| match SHIPPED.iter().find(|(shipped, _)| shipped == name) {
-            Some((name, text)) => Ok(Profile::parse(name, text, known)?),
-            None => {
-                let text = std::fs::read_to_string(name).with_context(|| {
-                    let shipped: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-                    format!(
-                        "'{name}' is neither a profile ({}) nor a file that can be read",
-                        shipped.join(", ")
-                    )
-                })?;
-                Ok(Profile::parse(name, &text, known)?)
-            }
-        })
-        .collect::<anyhow::Result<_>>()?;
-    Ok(Expectations::of(&profiles))
 }

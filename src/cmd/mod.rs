@@ -5,6 +5,7 @@ mod document;
 mod machine;
 mod names;
 mod probe;
+mod profiles;
 mod snapshot;
 mod topo;
 

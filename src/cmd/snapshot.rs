@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 
 use super::machine::Machine;
 use super::{document, names};
-use crate::cli::{DoctorFormat, Global, SnapshotOptions, style};
+use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, Want};
 use crate::model::{Facts, Side, Snapshot};
 use crate::pci;
@@ -78,8 +78,8 @@ pub fn diff(files: &[PathBuf], global: &Global, options: &SnapshotOptions, out: 
     let ((a, side_a), (b, side_b)) = (side(a)?, side(b)?);
     let report = snapshot::diff(&a, &b).report(side_a, side_b, options.all);
     let text = match options.format {
-        DoctorFormat::Table => render::diff::table(&report, style(global.color)),
-        DoctorFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+        DiffFormat::Table => render::diff::table(&report, style(global.color)),
+        DiffFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
     };
     super::print(out, &text)?;
     Ok(u8::from(!report.is_empty()))

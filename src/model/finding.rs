@@ -83,6 +83,48 @@ pub struct Fix {
     pub command: String,
 }
 
+/// What the findings come to for one profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Readiness {
+    /// The profile's name.
+    pub profile: String,
+    /// What it is about, as in `GPUDirect RDMA`.
+    pub title: String,
+    /// How it stands.
+    pub state: ReadyState,
+    /// GPUs, or GPUs with their partner, that are ready, as in `GPU0–NIC0`.
+    pub ready: Vec<String>,
+    /// What is not ready, and the finding that stands in its way.
+    pub blocked: Vec<Obstacle>,
+    /// All of it in a sentence.
+    pub text: String,
+}
+
+/// How a profile stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadyState {
+    /// Everywhere.
+    Ready,
+    /// In some places.
+    Partly,
+    /// Nowhere.
+    NotReady,
+    /// Nothing stands in its way that is known, and not all that is required is known.
+    Undetermined,
+}
+
+/// Something that stands in the way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Obstacle {
+    /// What is not ready: `GPU1–NIC2`; the machine where it is all of it.
+    pub place: String,
+    /// The check's id.
+    pub check: String,
+    /// What it found.
+    pub message: String,
+}
+
 /// How many findings ended how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {

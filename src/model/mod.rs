@@ -24,7 +24,7 @@ pub use cuda::{Cuda, CudaGpu, CudaOutcome};
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
 pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
-pub use finding::{Evidence, Finding, Fix, Outcome, Severity, Summary};
+pub use finding::{Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary};
 pub use idlist::{IdList, IdListError};
 pub use mapping::{GpuMapping, MappingOutcome, MappingTrial};
 pub use nvml::{Bar1, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};

@@ -9,11 +9,13 @@ use serde::Deserialize;
 use crate::model::Severity;
 
 /// The shipped profiles: name and text.
-pub const SHIPPED: [(&str, &str); 4] = [
+pub const SHIPPED: [(&str, &str); 6] = [
     ("rdma", include_str!("../../profiles/rdma.toml")),
     ("async", include_str!("../../profiles/async.toml")),
     ("gdrcopy", include_str!("../../profiles/gdrcopy.toml")),
     ("p2p", include_str!("../../profiles/p2p.toml")),
+    ("mpi", include_str!("../../profiles/mpi.toml")),
+    ("all", include_str!("../../profiles/all.toml")),
 ];
 
 /// The profile that is meant where none is named.
@@ -25,11 +27,30 @@ pub const DEFAULT: &str = "rdma";
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// What it is for, in a sentence.
+    /// What it is for: a title, a colon, and a sentence.
     pub about: String,
-    /// What it asks of each check, by id.
+    /// Other profiles that it is made of, by name.
+    #[serde(default)]
+    pub includes: Vec<String>,
+    /// What is ready or not.
+    #[serde(default)]
+    pub units: Units,
+    /// What it asks of each check, by id, or by family as in `rdma.*`; an id goes before its family.
     #[serde(default)]
     pub checks: BTreeMap<String, Expectation>,
+}
+
+/// What a profile finds ready or not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Units {
+    /// Each GPU.
+    #[default]
+    Gpu,
+    /// Each GPU with the NIC that is best for it.
+    GpuNic,
+    /// Each pair of GPUs.
+    GpuGpu,
 }
 
 /// What a profile asks of a check.
@@ -66,7 +87,7 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Reads a profile. `known` tells whether a check of that id exists.
+    /// Reads a profile. `known` tells whether a check of that id, or a family of that name, exists.
     pub fn parse(name: &str, text: &str, known: impl Fn(&str) -> bool) -> Result<Self, ProfileError> {
         let profile: Self = toml::from_str(text).map_err(|source| ProfileError::Text {
             name: name.to_owned(),
@@ -80,44 +101,69 @@ impl Profile {
             None => Ok(profile),
         }
     }
+
+    /// What it is about, in a word or two.
+    pub fn title(&self) -> &str {
+        self.about.split_once(':').map_or(&self.about, |(title, _)| title)
+    }
+
+    /// What it asks of a check; none where it says nothing of it.
+    fn asks(&self, id: &str) -> Option<Expectation> {
+        let family = || {
+            let (family, _) = id.split_once('.')?;
+            self.checks.get(&format!("{family}.*"))
+        };
+        self.checks.get(id).or_else(family).copied()
+    }
 }
 
-/// What all profiles in force ask for together: of each check the greatest weight any of them gives.
+/// What all profiles in force ask for together: of each check the greatest weight that any of them gives.
 #[derive(Debug, Clone, Default)]
 pub struct Expectations {
-    /// The profiles' names.
+    /// The profiles' names, as they were asked for.
     pub names: Vec<String>,
-    checks: BTreeMap<String, Expectation>,
+    profiles: Vec<Profile>,
 }
 
 impl Expectations {
     /// Puts profiles together.
     pub fn of(profiles: &[Profile]) -> Self {
-        let mut checks: BTreeMap<String, Expectation> = BTreeMap::new();
-        for (id, asked) in profiles.iter().flat_map(|profile| &profile.checks) {
-            let sum = checks.entry(id.clone()).or_default();
-            sum.severity = sum.severity.max(asked.severity);
-            sum.required |= asked.required;
-        }
         Self {
             names: profiles.iter().map(|profile| profile.name.clone()).collect(),
-            checks,
+            profiles: profiles.to_vec(),
         }
     }
 
-    /// The weight the profiles give a check; none leaves the check's own.
-    pub fn severity(&self, id: &str) -> Option<Severity> {
-        self.checks.get(id)?.severity
+    /// The weight of a check whose own is `own`, in a case that the check itself weighs `case`. A profile may lower what
+    /// the check found out about a case, and set the weight of what the check left open; what no profile speaks of stays
+    /// as it is.
+    pub fn weight(&self, id: &str, own: Severity, case: Option<Severity>) -> Severity {
+        let weights = self.profiles.iter().map(|profile| {
+            let asked = profile.asks(id).and_then(|asked| asked.severity);
+            match (case, asked) {
+                (Some(case), Some(asked)) => case.min(asked),
+                (Some(case), None) => case,
+                (None, asked) => asked.unwrap_or(own),
+            }
+        });
+        weights.max().unwrap_or(case.unwrap_or(own))
     }
 
     /// Whether a profile requires a check to be determined.
     pub fn requires(&self, id: &str) -> bool {
-        self.checks.get(id).is_some_and(|asked| asked.required)
+        self.profiles
+            .iter()
+            .any(|profile| profile.asks(id).is_some_and(|asked| asked.required))
     }
 
     /// Whether a profile of this name is in force.
     pub fn names(&self, profile: &str) -> bool {
-        self.names.iter().any(|name| name == profile)
+        self.profiles.iter().any(|known| known.name == profile)
+    }
+
+    /// Each of the profiles in force.
+    pub fn profiles(&self) -> &[Profile] {
+        &self.profiles
     }
 }
 
@@ -152,8 +198,36 @@ mod tests {
     fn together_profiles_ask_the_most_that_any_asks() {
         let one = parse("name='a'\nabout=''\n[checks.\"gpu.bar1\"]\nseverity='info'\nrequired=true\n").expect("one");
         let two = parse("name='b'\nabout=''\n[checks.\"gpu.bar1\"]\nseverity='warn'\n").expect("two");
-        let both = Expectations::of(&[one, two]);
-        assert_eq!(both.severity("gpu.bar1"), Some(Severity::Warn));
+        let both = Expectations::of(&[one.clone(), two]);
+        assert_eq!(both.weight("gpu.bar1", Severity::Error, None), Severity::Warn);
         assert!(both.requires("gpu.bar1") && both.names("b") && !both.names("c"));
+        // A profile that says nothing of a check leaves it its own weight, whatever another makes of it.
+        let three = parse("name='c'\nabout=''\n").expect("three");
+        let both = Expectations::of(&[one, three]);
+        assert_eq!(both.weight("gpu.bar1", Severity::Error, None), Severity::Error);
+        assert_eq!(
+            both.weight("gpu.bar1", Severity::Info, Some(Severity::Warn)),
+            Severity::Warn
+        );
+    }
+
+    #[test]
+    fn an_id_goes_before_its_family_and_a_case_may_only_be_lowered() {
+        let text =
+            "name='a'\nabout='Title: words'\n[checks]\n'gpu.*'={severity='info'}\n'gpu.bar1'={severity='warn'}\n";
+        let profile = parse(text).expect("a profile");
+        assert_eq!(profile.title(), "Title");
+        let asked = Expectations::of(&[profile]);
+        assert_eq!(asked.weight("gpu.mig", Severity::Error, None), Severity::Info);
+        assert_eq!(asked.weight("gpu.bar1", Severity::Error, None), Severity::Warn);
+        assert_eq!(
+            asked.weight("gpu.bar1", Severity::Error, Some(Severity::Error)),
+            Severity::Warn
+        );
+        assert_eq!(
+            asked.weight("gpu.bar1", Severity::Error, Some(Severity::Info)),
+            Severity::Info
+        );
+        assert_eq!(asked.weight("rdma.port", Severity::Warn, None), Severity::Warn);
     }
 }

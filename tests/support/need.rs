@@ -31,6 +31,10 @@ pub enum Need {
     Cxx,
     /// nm and readelf.
     Binutils,
+    /// Prometheus's promtool.
+    Promtool,
+    /// Python's jsonschema.
+    JsonSchema,
 }
 
 impl Need {
@@ -48,6 +52,8 @@ impl Need {
             Self::C => in_path("cc"),
             Self::Cxx => in_path("c++"),
             Self::Binutils => in_path("nm") && in_path("readelf"),
+            Self::Promtool => in_path("promtool"),
+            Self::JsonSchema => in_path("python3") && python_has("jsonschema"),
         }
     }
 
@@ -65,6 +71,8 @@ impl Need {
             Self::C => "cc is not in PATH".to_owned(),
             Self::Cxx => "c++ is not in PATH".to_owned(),
             Self::Binutils => "nm or readelf is not in PATH".to_owned(),
+            Self::Promtool => "promtool is not in PATH (Debian's prometheus)".to_owned(),
+            Self::JsonSchema => "python3 has no jsonschema (Debian's python3-jsonschema)".to_owned(),
         }
     }
 
@@ -101,6 +109,12 @@ pub fn shared() -> PathBuf {
 
 fn in_path(program: &str) -> bool {
     env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()))
+}
+
+fn python_has(module: &str) -> bool {
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", &format!("import {module}")]);
+    python.output().is_ok_and(|output| output.status.success())
 }
 
 fn is_root() -> bool {

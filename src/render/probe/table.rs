@@ -290,11 +290,8 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
     let failed = report.results.iter().any(|result| {
         result.verdict == ProbeVerdict::Wrong || (result.verdict == ProbeVerdict::Impossible && result.required)
     });
-    let measured = report
-        .results
-        .iter()
-        .any(|result| result.samples > 0 || result.verified > 0);
-    if !measured && !failed && report.complete {
+    let told = |result: &ProbeResult| result.verdict == ProbeVerdict::NotMeasured;
+    if !report.results.is_empty() && report.results.iter().all(told) {
         // A note says why.
         return String::new();
     }

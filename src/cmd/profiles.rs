@@ -1,0 +1,87 @@
+//! Profiles by name: shipped, of the machine, of the user, or from a file.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use crate::check;
+use crate::profile::{Expectations, Profile, SHIPPED};
+
+/// What these profiles expect together, with all that they include.
+pub fn expectations(names: &[String]) -> anyhow::Result<Expectations> {
+    let mut profiles = Vec::new();
+    let mut seen = Vec::new();
+    for name in names {
+        add(name, &mut seen, &mut profiles)?;
+    }
+    Ok(Expectations::of(&profiles))
+}
+
+fn add(name: &str, seen: &mut Vec<String>, profiles: &mut Vec<Profile>) -> anyhow::Result<()> {
+    if seen.iter().any(|other| other == name) {
+        return Ok(());
+    }
+    seen.push(name.to_owned());
+    let known = |id: &str| check::find(id).is_some() || check::is_family(id);
+    let profile = Profile::parse(name, &text(name)?, known)?;
+    for included in &profile.includes {
+        add(included, seen, profiles).with_context(|| format!("profile {name} includes {included}"))?;
+    }
+    // One that is only made of others asks for nothing itself.
+    if profile.includes.is_empty() || !profile.checks.is_empty() {
+        profiles.push(profile);
+    }
+    Ok(())
+}
+
+fn text(name: &str) -> anyhow::Result<String> {
+    if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+        return Ok((*text).to_owned());
+    }
+    let is_path = name.contains('/') || name.ends_with(".toml");
+    let file = match is_path {
+        true => Some(PathBuf::from(name)),
+        false => directories()
+            .into_iter()
+            .map(|directory| directory.join(format!("{name}.toml")))
+            .chain([PathBuf::from(name)])
+            .find(|file| file.exists()),
+    };
+    let Some(file) = file else {
+        let shipped: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+        let places: Vec<String> = directories().iter().map(|place| place.display().to_string()).collect();
+        bail!(
+            "'{name}' is neither a profile ({}), nor a file, nor {name}.toml in {}",
+            shipped.join(", "),
+            places.join(" or ")
+        );
+    };
+    read(&file)
+}
+
+/// Where a user's profiles are, and then the machine's.
+fn directories() -> Vec<PathBuf> {
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let config = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
+    let user = config
+        .filter(|config| config.is_absolute())
+        .map(|config| config.join("gdr/profiles"));
+    user.into_iter().chain([PathBuf::from("/etc/gdr/profiles")]).collect()
+}
+
+/// A profile is a page of text.
+fn read(file: &Path) -> anyhow::Result<String> {
+    const MOST: u64 = 1 << 20;
+    let unreadable = || format!("the profile {} cannot be read", file.display());
+    let opened = std::fs::File::open(file).with_context(unreadable)?;
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut std::io::Read::take(opened, MOST + 1), &mut text).with_context(unreadable)?;
+    if text.len() as u64 > MOST {
+        bail!("the profile {} is larger than 1 MiB", file.display());
+    }
+    Ok(text)
+}

@@ -1,0 +1,111 @@
+//! The report as Markdown, for a ticket or a wiki.
+
+use super::{Report, Shown, counts, troubles, word};
+use crate::model::{Finding, Outcome};
+use crate::render::text::printable;
+
+/// The report.
+pub fn markdown(report: &Report<'_>, shown: &Shown<'_>) -> String {
+    let host = report.host;
+    let parts = [&host.name, &host.os, &host.kernel].into_iter().flatten();
+    let parts: Vec<String> = parts.map(|part| plain(part)).collect();
+    let mut page = format!("# gdr doctor: {}\n\n", parts.join(", "));
+    if host.source != "live" {
+        page.push_str(&format!("Recorded: {}\n\n", plain(&host.source)));
+    }
+    for readiness in &report.readiness {
+        page.push_str(&format!("- **{}**\n", plain(&readiness.text)));
+    }
+    for finding in troubles(report) {
+        page.push_str(&trouble(finding, (shown.why)(&finding.id)));
+    }
+    if !shown.quiet {
+        page.push_str("\n| | check | subject | |\n|---|---|---|---|\n");
+        let calm = |finding: &&Finding| matches!(finding.outcome, Outcome::Pass | Outcome::Info | Outcome::Skip);
+        for finding in report.findings.iter().filter(calm) {
+            let cells = [word(finding.outcome), &finding.id, &finding.subject, &finding.message].map(cell);
+            page.push_str(&format!("| {} |\n", cells.join(" | ")));
+        }
+    }
+    let sums = counts(&report.summary).map(|(_, count, word)| format!("{count} {word}"));
+    page.push_str(&format!("\n{}\n", sums.join(", ")));
+    page
+}
+
+fn trouble(finding: &Finding, why: &str) -> String {
+    let mut text = format!(
+        "\n## {} `{}` {}\n\n{}\n",
+        word(finding.outcome),
+        finding.id,
+        plain(&finding.subject),
+        plain(&finding.message)
+    );
+    if finding.outcome != Outcome::Unknown && !why.is_empty() {
+        text.push_str(&format!("\n{}\n", plain(why)));
+    }
+    if !finding.evidence.is_empty() {
+        text.push('\n');
+    }
+    for seen in &finding.evidence {
+        text.push_str(&format!("- {}: {}\n", code(&seen.source), code(&seen.value)));
+    }
+    if let Some(needs) = &finding.needs {
+        text.push_str(&format!("\nNeeds: {}\n", plain(needs)));
+    }
+    if let Some(fix) = &finding.fix {
+        let lines: Vec<String> = fix.command.lines().map(printable).collect();
+        let fence = "`".repeat(3.max(longest_run(&fix.command) + 1));
+        text.push_str(&format!("\n{fence}\n{}\n{fence}\n", lines.join("\n")));
+    }
+    text
+}
+
+/// Text in which nothing is markup.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn cell(text: &str) -> String {
+    plain(text)
+}
+
+/// A span of code, whatever is in it.
+fn code(text: &str) -> String {
+    let text = printable(text);
+    if text.trim().is_empty() {
+        return "(empty)".to_owned();
+    }
+    let ticks = "`".repeat(longest_run(&text) + 1);
+    let pad = if text.starts_with('`') || text.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
+    format!("{ticks}{pad}{text}{pad}{ticks}")
+}
+
+/// How many backticks stand together at most.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_comes_from_outside_is_markup() {
+        assert_eq!(plain("a|b_c <x>"), "a\\|b\\_c \\<x\\>");
+        assert_eq!(code("no `tick` here"), "``no `tick` here``");
+        assert_eq!(code("`"), "`` ` ``");
+        assert_eq!(code(""), "(empty)");
+        assert_eq!(plain("a\nb"), "a?b");
+    }
+}

@@ -1,0 +1,180 @@
+//! The report for people: what each profile comes to, what stands in the way with its cure, and then the rest by family,
+//! a line a finding.
+
+use super::{Report, Shown, counts, troubles, word};
+use crate::model::{Finding, Host, Outcome, Readiness, ReadyState, Summary};
+use crate::render::Style;
+use crate::render::text::{Tone, printable, wrap};
+
+const INDENT: usize = 8;
+
+/// The report for people.
+pub fn table(report: &Report<'_>, shown: &Shown<'_>, style: Style) -> String {
+    let mut page = header(report, style);
+    for readiness in &report.readiness {
+        page.push_str(&verdict(readiness, style));
+    }
+    let troubles = troubles(report);
+    if !troubles.is_empty() {
+        page.push('\n');
+    }
+    // Why a check matters is said where it first shows.
+    let mut explained: Vec<&str> = Vec::new();
+    for finding in troubles {
+        let new = !explained.contains(&finding.id.as_str());
+        explained.push(&finding.id);
+        let why = if new && finding.outcome != Outcome::Unknown {
+            (shown.why)(&finding.id)
+        } else {
+            ""
+        };
+        page.push_str(&trouble(finding, why, style));
+    }
+    if !shown.quiet {
+        page.push_str(&by_family(report, shown, style));
+    }
+    page.push('\n');
+    page.push_str(&summary(&report.summary, style));
+    page
+}
+
+fn header(report: &Report<'_>, style: Style) -> String {
+    let Host { name, os, kernel, .. } = report.host;
+    let parts: Vec<String> = [name, os, kernel]
+        .into_iter()
+        .flatten()
+        .map(|part| printable(part))
+        .collect();
+    let what = match report.host.source.as_str() {
+        "live" => String::new(),
+        source => format!(" (recorded: {})", printable(source)),
+    };
+    let title = wrap(&format!("gdr doctor: {}{what}", parts.join(", ")), style.width, 0, "  ");
+    let profiles = wrap(
+        &format!("ready for: {}", report.profiles.join(", ")),
+        style.width,
+        0,
+        "  ",
+    );
+    format!(
+        "{}\n{}\n\n",
+        style.paint(Tone::Strong, &title),
+        style.paint(Tone::Dim, &profiles)
+    )
+}
+
+fn verdict(readiness: &Readiness, style: Style) -> String {
+    let tone = match readiness.state {
+        ReadyState::Ready => Tone::Good,
+        ReadyState::Partly | ReadyState::Undetermined => Tone::Fair,
+        ReadyState::NotReady => Tone::Bad,
+    };
+    let text = wrap(&printable(&readiness.text), style.width, 0, "    ");
+    format!("{}\n", style.paint(tone, &text))
+}
+
+/// Cause, consequence, evidence, command.
+fn trouble(finding: &Finding, why: &str, style: Style) -> String {
+    let mark = style.paint(
+        Tone::of_outcome(finding.outcome),
+        &format!("{:<7}", word(finding.outcome)),
+    );
+    let indent = " ".repeat(INDENT);
+    let subject = wrap(
+        &format!("{}  {}", finding.id, printable(&finding.subject)),
+        style.width,
+        INDENT,
+        &indent,
+    );
+    let mut text = format!("{mark} {subject}\n");
+    let mut add = |label: &str, body: &str| {
+        let hang = format!("{indent}{}", " ".repeat(label.len()));
+        text.push_str(&format!(
+            "{indent}{label}{}\n",
+            wrap(body, style.width, hang.len(), &hang)
+        ));
+    };
+    add("", &printable(&finding.message));
+    if !why.is_empty() {
+        add("why:   ", why);
+    }
+    for evidence in &finding.evidence {
+        add(
+            "seen:  ",
+            &printable(&format!("{}: {}", evidence.source, evidence.value)),
+        );
+    }
+    if let Some(needs) = &finding.needs {
+        add("needs: ", &printable(needs));
+    }
+    if let Some(fix) = &finding.fix {
+        for line in fix.command.lines() {
+            // A command is copied whole: it is never broken.
+            text.push_str(&format!("{indent}fix:   {}\n", printable(line)));
+        }
+    }
+    text
+}
+
+/// What is well, and what is merely so, under the titles of its family.
+fn by_family(report: &Report<'_>, shown: &Shown<'_>, style: Style) -> String {
+    let calm: Vec<&Finding> = report
+        .findings
+        .iter()
+        .filter(|finding| matches!(finding.outcome, Outcome::Pass | Outcome::Info | Outcome::Skip))
+        .collect();
+    let widest = calm.iter().map(|finding| finding.id.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (title, ids) in shown.families {
+        let of_family: Vec<&&Finding> = calm
+            .iter()
+            .filter(|finding| ids.contains(&finding.id.as_str()))
+            .collect();
+        if of_family.is_empty() {
+            continue;
+        }
+        text.push_str(&format!("\n{}\n", style.paint(Tone::Strong, title)));
+        for finding in of_family {
+            text.push_str(&line(finding, widest, shown.evidence, style));
+        }
+    }
+    text
+}
+
+fn line(finding: &Finding, widest: usize, evidence: bool, style: Style) -> String {
+    let mark = style.paint(
+        Tone::of_outcome(finding.outcome),
+        &format!("{:<7}", word(finding.outcome)),
+    );
+    let (id, subject, message) = (&finding.id, printable(&finding.subject), printable(&finding.message));
+    let line = format!("{id:<widest$}  {subject}: {message}");
+    let indent = " ".repeat(INDENT);
+    // Under the subject, unless that leaves less than half of a narrow terminal.
+    let hang = match INDENT + widest + 2 {
+        hang if hang * 2 <= style.width => " ".repeat(hang),
+        _ => indent.clone(),
+    };
+    let mut text = format!("{mark} {}\n", wrap(&line, style.width, INDENT, &hang));
+    let seen = finding.evidence.iter().filter(|_| evidence);
+    for seen in seen {
+        let label = "seen:  ";
+        let body = printable(&format!("{}: {}", seen.source, seen.value));
+        let hang = format!("{indent}{}", " ".repeat(label.len()));
+        text.push_str(&format!(
+            "{indent}{label}{}\n",
+            wrap(&body, style.width, hang.len(), &hang)
+        ));
+    }
+    text
+}
+
+fn summary(summary: &Summary, style: Style) -> String {
+    let parts = counts(summary).map(|(outcome, count, word)| {
+        let text = format!("{count} {word}");
+        match count {
+            0 => text,
+            _ => style.paint(Tone::of_outcome(outcome), &text),
+        }
+    });
+    parts.join(", ") + "\n"
+}
