@@ -1,0 +1,200 @@
+//! Machines on which nothing is wrong with what a check judges: redirection off the paths, control bits that redirect
+//! nothing, links that idle, ports that nobody uses. Nothing may fail or warn on them, and what does is named here with the
+//! reason.
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use support::{Device, Gdr, Machine, Need, names, need, recorded, shared};
+
+/// ACS: Source Validation and Upstream Forwarding, which redirect nothing.
+const HARMLESS: u32 = 0x11;
+/// What Linux sets behind an IOMMU: those, and both redirections.
+const REDIRECTS: u32 = 0x1d;
+
+fn corpus() -> Vec<Machine> {
+    let mut files: Vec<PathBuf> = fs::read_dir(shared().join("corpus"))
+        .expect("the corpus")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    files.sort();
+    files.iter().map(|path| Machine::from_corpus(path)).collect()
+}
+
+/// The findings of these checks that fail or warn on a machine, on bare metal.
+fn troubles(machine: &Machine, only: &str) -> Vec<Value> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    machine.lay_out(dir.path());
+    let run = Gdr::new()
+        .sysroot(dir.path())
+        .args([
+            "doctor",
+            "--platform",
+            "bare-metal",
+            "--profile",
+            "all",
+            "--format",
+            "json",
+        ])
+        .args(["--only", only])
+        .run();
+    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+    bad(&report)
+}
+
+fn bad(report: &Value) -> Vec<Value> {
+    let findings = report["findings"].as_array().expect("findings");
+    let bad = |finding: &&Value| finding["outcome"] == "fail" || finding["outcome"] == "warn";
+    findings.iter().filter(bad).cloned().collect()
+}
+
+/// Sets the access control of every port that `which` takes.
+fn set_acs(machine: &mut Machine, control: u32, which: impl Fn(&Device) -> bool) -> usize {
+    let mut set = 0;
+    for device in machine.devices.iter_mut().filter(|device| device.is_bridge()) {
+        if device.port.is_some() && which(device) {
+            device.acs_cap = Some(hex(0x5f));
+            device.acs_ctl = Some(hex(control));
+            set += 1;
+        }
+    }
+    set
+}
+
+fn hex<T: serde::de::DeserializeOwned>(value: u32) -> T {
+    serde_json::from_value(Value::from(format!("{value:04x}"))).expect("hexadecimal digits")
+}
+
+/// Whether a GPU or a NIC hangs below this bridge.
+fn leads_to_one(machine: &Machine, bdf: &str) -> bool {
+    machine.below(bdf).any(|device| {
+        machine.gpus.contains(&device.bdf)
+            || machine.nics.iter().any(|(nic, _)| *nic == device.bdf)
+            || leads_to_one(machine, &device.bdf)
+    })
+}
+
+#[test]
+fn control_bits_that_redirect_nothing_are_no_finding() {
+    if !need(Need::Shared) {
+        return;
+    }
+    let mut set = 0;
+    for mut machine in corpus() {
+        set += set_acs(&mut machine, HARMLESS, |_| true);
+        let found = troubles(&machine, "pcie.acs");
+        assert!(found.is_empty(), "{}: {found:#?}", machine.name);
+    }
+    assert!(set > 20, "only {set} ports were set");
+}
+
+#[test]
+fn redirection_off_the_paths_is_no_finding() {
+    if !need(Need::Shared) {
+        return;
+    }
+    let mut set = 0;
+    for machine in corpus() {
+        let off: Vec<String> = machine
+            .devices
+            .iter()
+            .filter(|device| device.is_bridge() && !leads_to_one(&machine, &device.bdf))
+            .map(|device| device.bdf.clone())
+            .collect();
+        let mut machine = machine;
+        set += set_acs(&mut machine, REDIRECTS, |device| off.contains(&device.bdf));
+        let found = troubles(&machine, "pcie.acs");
+        assert!(found.is_empty(), "{}: {found:#?}", machine.name);
+    }
+    assert!(set > 5, "only {set} ports were set");
+}
+
+/// The same machines with redirection on every port: silence above proves something.
+#[test]
+fn redirection_on_the_paths_is_found() {
+    if !need(Need::Shared) {
+        return;
+    }
+    let mut found = 0;
+    for mut machine in corpus() {
+        if set_acs(&mut machine, REDIRECTS, |_| true) > 0 {
+            found += troubles(&machine, "pcie.acs").len();
+        }
+    }
+    assert!(found > 2, "only {found} ports were found");
+}
+
+/// A GPU that idles has slowed its link down; so have NVMe controllers and ports without a device.
+#[test]
+fn links_that_idle_are_no_finding() {
+    if !need(Need::Shared) {
+        return;
+    }
+    let mut idle = 0;
+    for mut machine in corpus() {
+        for device in &mut machine.devices {
+            let is_gpu = machine.gpus.contains(&device.bdf);
+            if let (true, Some(link)) = (is_gpu, &mut device.link) {
+                link.0 = "2.5GT/s".to_owned();
+                idle += 1;
+            }
+        }
+        let found = troubles(&machine, "pcie.link");
+        assert!(found.is_empty(), "{}: {found:#?}", machine.name);
+    }
+    assert!(idle > 2, "only {idle} links were slowed");
+}
+
+/// What the corpus recorded of real machines, as it is.
+#[test]
+fn real_machines_have_no_false_alarm() {
+    if !need(Need::Shared) {
+        return;
+    }
+    for machine in corpus() {
+        for found in troubles(&machine, "pcie,limits,platform,param") {
+            let id = found["id"].as_str().expect("an id");
+            // Their NICs sit below other host bridges than their GPUs: true, and the reason why they were recorded.
+            assert_eq!(id, "pcie.locality", "{}: {found:#}", machine.name);
+        }
+    }
+}
+
+/// Snapshots of real machines: what fails there is true of them.
+#[test]
+fn recorded_machines_have_no_false_alarm() {
+    let around = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
+    for name in recorded().into_iter().filter(|name| name.starts_with("h200")) {
+        let snapshot = around.join(&name).join("snapshot.json");
+        let run = Gdr::new()
+            .args(["doctor", "--profile", "all", "--format", "json", "--from"])
+            .args([&snapshot])
+            .run();
+        let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+        for found in bad(&report) {
+            let id = found["id"].as_str().expect("an id");
+            // They have no RDMA device, and no gdrdrv: gdr's own library does without.
+            let true_there = ["rdma.device", "gdrdrv.node"];
+            assert!(true_there.contains(&id), "{name}: {found:#}");
+        }
+    }
+}
+
+/// Healthy machines written by hand.
+#[test]
+fn healthy_machines_have_no_failure() {
+    for name in names() {
+        if !["hgx-h100-8gpu-8nic", "sound", "grace-gh200"].contains(&name.as_str()) {
+            continue;
+        }
+        let fails: Vec<Value> = troubles(&Machine::load(&name), "pcie,limits,param")
+            .into_iter()
+            .filter(|finding| finding["outcome"] == "fail")
+            .collect();
+        assert!(fails.is_empty(), "{name}: {fails:#?}");
+    }
+}
