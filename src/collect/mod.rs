@@ -2,6 +2,7 @@
 
 mod driver;
 mod kernel;
+mod modprobe;
 mod pci;
 mod platform;
 mod process;
@@ -78,6 +79,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.kernel = kernel::kernel(files, &pci, &mut notes);
         facts.process = process::process(files, &mut notes);
         facts.platform = platform::platform(files, &pci, &mut notes);
+        facts.modprobe = modprobe::modprobe(files, &facts.driver, &facts.kernel, &mut notes);
         facts.tools = tools(world);
     }
     facts.pci = pci;

@@ -16,7 +16,7 @@ mod walk;
 use std::path::Path;
 use std::time::Duration;
 
-pub use files::{FileError, Files, MOST, OpenFile, as_text};
+pub use files::{FileError, Files, MOST, OpenFile, Reduce, as_text};
 pub use libraries::{Libraries, NvmlWant, Reading, answer_for_parent};
 pub use tools::Tools;
 
