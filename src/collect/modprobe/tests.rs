@@ -1,3 +1,5 @@
+//! Roots with files that hide, loop and overflow, live and replayed.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 

@@ -1,3 +1,5 @@
+//! Lines that are usual, and lines that work against each other.
+
 use crate::check::testing::{Edit, GPU, bind, findings, machine, only};
 use crate::kmod;
 use crate::model::{Fact, Facts, Finding, HiddenFile, Module, Outcome, Why};

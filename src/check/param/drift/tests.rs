@@ -1,3 +1,5 @@
+//! Three copies that agree, differ, and cannot be read.
+
 use crate::check::testing::{Edit, findings, machine, only, options};
 use crate::model::{Directive, Fact, Facts, Finding, Initramfs, Outcome, Why};
 

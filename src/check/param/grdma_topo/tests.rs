@@ -1,3 +1,5 @@
+//! Root complexes and places, parameters and guests.
+
 use crate::check::testing::{Edit, GPU, NIC, ROOT_PORT, findings, gpu, machine, only, root_port, set_device_id};
 use crate::model::{Fact, Facts, Ids, Outcome, PlatformKind, Why};
 

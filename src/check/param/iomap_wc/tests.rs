@@ -1,3 +1,5 @@
+//! Keys and machines that make mappings uncached.
+
 use crate::check::testing::{Edit, ROOT_PORT, machine, only};
 use crate::model::{Fact, Ids, Outcome, PlatformKind, Why};
 

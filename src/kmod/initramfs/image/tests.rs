@@ -1,3 +1,5 @@
+//! Images written by hand, whole, cut off and lying.
+
 use super::*;
 use crate::model::Command;
 
