@@ -11,7 +11,7 @@ const MAY_KNOW: [(&str, &[&str]); 15] = [
     ("pci", &["model"]),
     ("profile", &["model"]),
     ("world", &["model"]),
-    ("snapshot", &["model", "pci"]),
+    ("snapshot", &["kmod", "model", "pci"]),
     ("collect", &["kmod", "model", "pci", "world"]),
     ("import", &["model", "pci"]),
     ("topo", &["model"]),

@@ -65,7 +65,7 @@ pub fn kept(text: &str) -> String {
 }
 
 /// What stands before a kept line. To kmod it is a comment.
-const MARK: &str = "# gdr: line ";
+pub(super) const MARK: &str = "# gdr: line ";
 
 /// A line's directive.
 fn command(line: &str) -> Option<Command> {
