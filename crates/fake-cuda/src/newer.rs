@@ -13,8 +13,8 @@ use crate::machine::{self, integer};
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetUuid_v2(out: *mut [u8; 16], device: Device) -> Return {
-    // SAFETY: this function's own condition.
     answer("cuDeviceGetUuid_v2", || {
+        // SAFETY: this function's own condition.
         match unsafe { crate::device::cuDeviceGetUuid(out, device) } {
             0 => Ok(()),
             code => Err(code),
