@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, CudaOutcome, Driver, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, NodeFile, NumaNode, NvmlOutcome,
-    PciDevice, PeerMemory, Platform, Process, RdmaDevice, VerbsOutcome,
+    Bdf, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, NodeFile, NumaNode,
+    NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, VerbsOutcome,
 };
 
 /// The facts of one machine.
@@ -46,6 +46,9 @@ pub struct Facts {
     pub nvidia_nodes: Fact<Vec<NodeFile>>,
     /// Peer memory.
     pub peer_memory: PeerMemory,
+    /// What joins GPUs beyond PCI Express.
+    #[serde(default)]
+    pub fabric: Fabric,
     /// gdrdrv.
     pub gdrdrv: Gdrdrv,
     /// The kernel.

@@ -1,0 +1,130 @@
+//! What the checks of this family ask again and again: each GPU of this machine, and what NVML and CUDA say of it.
+
+use crate::check::{Ctx, Judgement, passthrough, unknown_if};
+use crate::model::{Bdf, Cuda, CudaGpu, CudaOutcome, Fact, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why};
+
+/// CUDA's library.
+pub const CUDA: &str = "libcuda.so.1";
+
+/// One judgement for each GPU that is this machine's own: those handed to virtual machines are left out.
+pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    own(ctx).map(judge).collect()
+}
+
+/// The GPUs that are this machine's own.
+pub fn own<'a>(ctx: &Ctx<'a>) -> impl Iterator<Item = &'a PciDevice> {
+    ctx.facts.gpus().filter(|gpu| passthrough::holder(gpu).is_none())
+}
+
+/// Why a library tells nothing of a GPU, and what would make it.
+pub struct Gap {
+    why: Why,
+    source: &'static str,
+    said: String,
+    needs: String,
+}
+
+impl Gap {
+    /// The judgement that follows.
+    pub fn unknown(self, subject: impl Into<String>) -> Judgement {
+        let judgement = Judgement::unknown(subject, self.why, self.source).needs(self.needs);
+        match self.said.is_empty() {
+            true => judgement,
+            false => judgement.evidence(self.source, self.said),
+        }
+    }
+}
+
+/// NVML's reading.
+pub fn nvml<'a>(ctx: &Ctx<'a>) -> Result<&'a Nvml, Gap> {
+    let gap = |why, said: &str, needs: &str| Gap {
+        why,
+        source: "NVML",
+        said: said.to_owned(),
+        needs: needs.to_owned(),
+    };
+    match &ctx.facts.nvml {
+        Fact::Known(NvmlOutcome::Read(nvml)) => Ok(nvml),
+        Fact::Known(NvmlOutcome::Absent { reason } | NvmlOutcome::Failed { reason, .. }) => {
+            Err(gap(Why::NotCovered, reason, "an NVML that answers: see gpu.driver"))
+        }
+        Fact::Unknown(Why::NotCovered) => Err(gap(
+            Why::NotCovered,
+            "",
+            "NVML: gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)",
+        )),
+        Fact::Unknown(why) => Err(gap(*why, "", "an NVML that answers: see gpu.driver")),
+    }
+}
+
+/// A GPU as NVML sees it.
+pub fn nvml_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a NvmlGpu, Gap> {
+    let nvml = nvml(ctx)?;
+    nvml.gpus.iter().find(|gpu| gpu.bdf == bdf).ok_or_else(|| Gap {
+        why: Why::NotCovered,
+        source: "NVML",
+        said: format!("{} GPUs, not this one", nvml.gpus.len()),
+        needs: "an NVML that shows this GPU: see gpu.present and gpu.driver".to_owned(),
+    })
+}
+
+/// CUDA's reading.
+pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
+    let gap = |why, said: &str, needs: &str| Gap {
+        why,
+        source: CUDA,
+        said: said.to_owned(),
+        needs: needs.to_owned(),
+    };
+    match &ctx.facts.cuda {
+        Fact::Known(CudaOutcome::Read(cuda)) => Ok(cuda),
+        Fact::Known(CudaOutcome::Absent { reason }) => Err(gap(
+            Why::NotCovered,
+            reason,
+            "libcuda.so.1, which is not here: see gpu.driver",
+        )),
+        Fact::Known(CudaOutcome::Failed { reason, .. }) => Err(gap(
+            Why::NotCovered,
+            reason,
+            "a CUDA that starts: see gpu.driver and gpu.fabric",
+        )),
+        Fact::Unknown(Why::NotCovered) => Err(gap(
+            Why::NotCovered,
+            "",
+            "CUDA: gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)",
+        )),
+        Fact::Unknown(why) => Err(gap(
+            *why,
+            "",
+            "a CUDA that answers: one that hangs shows in dmesg | grep -i -e NVRM -e Xid",
+        )),
+    }
+}
+
+/// A GPU as CUDA sees it.
+pub fn cuda_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a CudaGpu, Gap> {
+    let cuda = cuda(ctx)?;
+    cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf)).ok_or_else(|| Gap {
+        why: Why::NotCovered,
+        source: CUDA,
+        said: format!("{} GPUs, not this one", cuda.gpus.len()),
+        needs: "a CUDA that shows this GPU: see gpu.present, and gpu.mig for one without instances".to_owned(),
+    })
+}
+
+/// Whether NVML was asked for all it knows of a GPU: then what it does not cover, the GPU or the driver does not have.
+pub fn asked_in_full(gpu: &NvmlGpu) -> bool {
+    gpu.memory_total.known().is_some() || gpu.bar1.known().is_some()
+}
+
+/// A flag as CUDA gives it, for the evidence.
+pub fn shown(flag: &Fact<bool>) -> String {
+    match flag {
+        Fact::Known(flag) => u8::from(*flag).to_string(),
+        Fact::Unknown(Why::NotCovered) => "not known to this driver".to_owned(),
+        Fact::Unknown(why) => why.phrase().to_owned(),
+    }
+}
