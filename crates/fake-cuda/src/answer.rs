@@ -12,6 +12,7 @@ pub type Device = c_int;
 
 pub const SUCCESS: Return = 0;
 pub const INVALID_VALUE: Return = 1;
+pub const NO_DEVICE: Return = 100;
 pub const INVALID_DEVICE: Return = 101;
 pub const INVALID_CONTEXT: Return = 201;
 

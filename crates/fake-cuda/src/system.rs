@@ -2,14 +2,16 @@
 
 use std::ffi::c_int;
 
-use crate::answer::{Device, INVALID_DEVICE, INVALID_VALUE, Return, answer, index, put};
+use crate::answer::{Device, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE, Return, answer, index, put};
 use crate::machine::{count, integer, machine};
 
-/// cuda.h's function.
+/// cuda.h's function. An empty `CUDA_VISIBLE_DEVICES` hides every GPU, as it does from the real one.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(flags: u32) -> Return {
-    answer("cuInit", || match flags {
-        0 => Ok(()),
+    let hidden = std::env::var_os("CUDA_VISIBLE_DEVICES").is_some_and(|visible| visible.is_empty());
+    answer("cuInit", || match (flags, hidden) {
+        (0, false) => Ok(()),
+        (0, true) => Err(NO_DEVICE),
         _ => Err(INVALID_VALUE),
     })
 }

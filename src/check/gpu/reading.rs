@@ -107,12 +107,24 @@ pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
 /// A GPU as CUDA sees it.
 pub fn cuda_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a CudaGpu, Gap> {
     let cuda = cuda(ctx)?;
-    cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf)).ok_or_else(|| Gap {
+    let gap = |said: String, needs: &str| Gap {
         why: Why::NotCovered,
         source: CUDA,
-        said: format!("{} GPUs, not this one", cuda.gpus.len()),
-        needs: "a CUDA that shows this GPU: see gpu.present, and gpu.mig for one without instances".to_owned(),
-    })
+        said,
+        needs: needs.to_owned(),
+    };
+    match cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf)) {
+        // Every driver knows its compute capability: a record without was not asked for attributes.
+        Some(gpu) if gpu.compute == Fact::default() => Err(gap(
+            String::new(),
+            "CUDA's attributes: a snapshot of this gdr (gdr snapshot)",
+        )),
+        Some(gpu) => Ok(gpu),
+        None => Err(gap(
+            format!("{} GPUs, not this one", cuda.gpus.len()),
+            "a CUDA that shows this GPU: see gpu.present, and gpu.mig for one without instances",
+        )),
+    }
 }
 
 /// Whether NVML was asked for all it knows of a GPU: then what it does not cover, the GPU or the driver does not have.
