@@ -58,6 +58,23 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
                     Why::NotCovered => "NVML on the live machine",
                     _ => "an NVML that answers: a hanging driver shows in dmesg | grep -i -e NVRM -e Xid",
                 }),
+            // As in a container that was given 'compute' alone.
+            Fact::Known(NvmlOutcome::Absent { reason })
+                if matches!(ctx.facts.cuda, Fact::Known(CudaOutcome::Read(_))) =>
+            {
+                Judgement::info(
+                    "driver",
+                    format!(
+                        "Driver {version} is loaded and CUDA starts. There is no NVML: what it alone tells is unknown."
+                    ),
+                )
+                .evidence(FILES, version)
+                .evidence("NVML", reason)
+                .advice(
+                    "install the NVML of the driver (libnvidia-ml1); in a container, add 'utility' to \
+                     NVIDIA_DRIVER_CAPABILITIES",
+                )
+            }
             Fact::Known(outcome) => refused(outcome, &version),
         },
     }
@@ -195,6 +212,8 @@ mod tests {
         let mut facts = machine();
         let reason = "cannot open shared object file".to_owned();
         facts.nvml = Fact::Known(NvmlOutcome::Absent { reason });
+        assert_eq!(only("gpu.driver", &facts).outcome, Outcome::Info, "CUDA starts");
+        facts.cuda = Fact::Unknown(Why::NotCovered);
         assert!(
             only("gpu.driver", &facts)
                 .message

@@ -97,7 +97,8 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
 fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
     let cluster = able.iter().map(|bdf| match nvml_gpu(ctx, *bdf) {
         Ok(gpu) => match (&gpu.fabric, &gpu.fabric_registration) {
-            (_, Fact::Known(ended)) => Some(ended.cluster),
+            // Some boards of one machine have a cluster's name, too: NVLink joins coherent machines alone.
+            (_, Fact::Known(ended)) => Some(ended.cluster && is_coherent(ctx, *bdf)),
             (Fact::Known(state), _) if state == "not_supported" => Some(false),
             _ => None,
         },
@@ -120,9 +121,14 @@ fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         .needs("NVML's fabric registration: gdr doctor on the machine itself"),
         (false, false) => Judgement::info(
             subject,
-            "There is no IMEX channel, and none is missed: NVLink joins these GPUs with no other machine.",
+            "There is no IMEX channel, and none is missed: these are no GPUs whom NVLink joins with other machines.",
         ),
     }
+}
+
+fn is_coherent(ctx: &Ctx<'_>, bdf: Bdf) -> bool {
+    let ids = ctx.facts.device(bdf).and_then(|device| device.ids.known());
+    ids.is_some_and(|ids| ids.is_coherent_gpu())
 }
 
 /// nvidia-modprobe had an option for it, which newer drivers' have no more.
@@ -144,7 +150,7 @@ fn make(ctx: &Ctx<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{cuda_gpu, machine, node, nvml_gpu, only};
+    use crate::check::testing::{GPU, cuda_gpu, machine, node, nvml_gpu, only, set_device_id};
     use crate::model::{FabricRegistration, Facts, NodeFile, Outcome};
 
     const CHANNEL: &str = "/dev/nvidia-caps-imex-channels/channel0";
@@ -152,6 +158,7 @@ mod tests {
     /// GPUs with fabric handles, in a cluster or not, and these channels.
     fn with(cluster: bool, channels: Vec<NodeFile>) -> Facts {
         let mut facts = machine();
+        set_device_id(&mut facts, GPU, 0x2941);
         cuda_gpu(&mut facts, |gpu| gpu.fabric_handles = Fact::Known(true));
         nvml_gpu(&mut facts, |gpu| {
             gpu.fabric = Fact::Known("completed".to_owned());
@@ -173,6 +180,13 @@ mod tests {
         assert_eq!(only("gpu.imex", &with(false, Vec::new())).outcome, Outcome::Info);
         let found = only("gpu.imex", &with(true, Vec::new()));
         assert_eq!(found.outcome, Outcome::Warn);
+        let mut board = with(true, Vec::new());
+        set_device_id(&mut board, GPU, 0x2901);
+        assert_eq!(
+            only("gpu.imex", &board).outcome,
+            Outcome::Info,
+            "a board of one machine"
+        );
         let advice = found.fix.expect("advice").command;
         assert!(
             advice.contains("/channel0 c 234 0; NVreg_CreateImexChannel0=1"),

@@ -20,6 +20,8 @@ mod oldest {
     pub const ASYNC: (u32, u32) = (361, 0);
     /// CUDA 8.0, likewise.
     pub const ASYNC_CUDA: i64 = 8000;
+    /// CUDA 11.7, the second form of stream memory operations.
+    pub const SECOND_FORM: i64 = 11_070;
 }
 
 /// One judgement on the driver, for all that is asked of it.
@@ -88,10 +90,15 @@ fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Need> {
         needs.push(self::rdma(ctx, version));
     }
     if names("async") {
-        let cuda = cuda(ctx).is_none_or(|cuda| cuda >= oldest::ASYNC_CUDA);
+        let cuda = cuda(ctx);
+        // param.stream-memops judges which form is on.
+        let first_form = match cuda.is_some_and(|cuda| cuda < oldest::SECOND_FORM) {
+            true => ", with the first form of stream memory operations alone: the second comes with CUDA 11.7",
+            false => "",
+        };
         needs.push(Need {
-            met: version >= oldest::ASYNC && cuda,
-            words: "GPUDirect Async (361, CUDA 8.0)".to_owned(),
+            met: version >= oldest::ASYNC && cuda.is_none_or(|cuda| cuda >= oldest::ASYNC_CUDA),
+            words: format!("GPUDirect Async (361, CUDA 8.0){first_form}"),
         });
     }
     if names("gdrcopy") {
@@ -212,7 +219,9 @@ mod tests {
             }
         };
         with(&mut facts, 8000);
-        assert_eq!(judged(&facts, &["async"]).0, Outcome::Pass);
+        let (outcome, message) = judged(&facts, &["async"]);
+        assert_eq!(outcome, Outcome::Pass);
+        assert!(message.ends_with("the second comes with CUDA 11.7."), "{message}");
         with(&mut facts, 7050);
         let (outcome, message) = judged(&facts, &["async"]);
         assert_eq!(outcome, Outcome::Fail);

@@ -1,17 +1,33 @@
 //! What the checks of this family ask again and again: each GPU of this machine, and what NVML and CUDA say of it.
 
-use crate::check::{Ctx, Judgement, passthrough, unknown_if};
+use crate::check::{Ctx, Judgement, Rule, passthrough, unknown_if, words};
 use crate::model::{Bdf, Cuda, CudaGpu, CudaOutcome, Fact, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why};
 
 /// CUDA's library.
 pub const CUDA: &str = "libcuda.so.1";
 
-/// One judgement for each GPU that is this machine's own: those handed to virtual machines are left out.
+/// A judgement on each GPU that is this machine's own: those handed to virtual machines are left out. GPUs that are as
+/// they should be, or of which nothing is known, share one where the same is said of them.
 pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
-    own(ctx).map(judge).collect()
+    let mut judgements: Vec<Judgement> = Vec::new();
+    for judgement in own(ctx).map(judge) {
+        let shared = matches!(judgement.rule, Rule::Holds | Rule::Unknown | Rule::Skipped);
+        let same = |other: &&mut Judgement| {
+            let other = Judgement {
+                subject: judgement.subject.clone(),
+                ..(**other).clone()
+            };
+            shared && other == judgement
+        };
+        match judgements.iter_mut().find(same) {
+            Some(other) => other.subject = words::list([&other.subject, &judgement.subject]),
+            None => judgements.push(judgement),
+        }
+    }
+    judgements
 }
 
 /// The GPUs that are this machine's own.
@@ -138,5 +154,27 @@ pub fn shown(flag: &Fact<bool>) -> String {
         Fact::Known(flag) => u8::from(*flag).to_string(),
         Fact::Unknown(Why::NotCovered) => "not known to this driver".to_owned(),
         Fact::Unknown(why) => why.phrase().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::testing::{findings, nvml_gpu, two_gpus};
+    use crate::model::{Fact, Outcome, Why};
+
+    #[test]
+    fn gpus_of_which_the_same_is_said_share_a_finding() {
+        let mut facts = two_gpus("0000:05:00.0");
+        let subjects = |facts: &_| -> Vec<(String, Outcome)> {
+            let found = findings("gpu.persistence", facts, &[]);
+            found.into_iter().map(|found| (found.subject, found.outcome)).collect()
+        };
+        let (first, second) = ("GPU0 (0000:03:00.0)", "GPU1 (0000:05:00.0)");
+        assert_eq!(subjects(&facts), [(format!("{first}, {second}"), Outcome::Pass)]);
+        nvml_gpu(&mut facts, |gpu| gpu.persistence = Fact::Known(false));
+        let apart = [(first.to_owned(), Outcome::Info), (second.to_owned(), Outcome::Pass)];
+        assert_eq!(subjects(&facts), apart);
+        facts.nvml = Fact::Unknown(Why::NotCovered);
+        assert_eq!(subjects(&facts), [(format!("{first}, {second}"), Outcome::Unknown)]);
     }
 }
