@@ -1,6 +1,7 @@
 //! World → Facts, one file an area. A collector reads and parses; it judges nothing.
 
 mod driver;
+mod fabric;
 mod kernel;
 mod modprobe;
 mod pci;
@@ -75,6 +76,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
     if want.system {
         facts.nvidia_nodes = driver::nodes(files);
         facts.peer_memory = driver::peer_memory(files);
+        facts.fabric = fabric::fabric(files);
         facts.gdrdrv = driver::gdrdrv(files, &mut notes);
         facts.kernel = kernel::kernel(files, &pci, &mut notes);
         facts.process = process::process(files, &mut notes);

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, CudaOutcome, Driver, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, Modprobe, NodeFile, NumaNode,
+    Bdf, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, Modprobe, NodeFile, NumaNode,
     NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, VerbsOutcome,
 };
 
@@ -49,6 +49,9 @@ pub struct Facts {
     pub modprobe: Modprobe,
     /// Peer memory.
     pub peer_memory: PeerMemory,
+    /// What joins GPUs beyond PCI Express.
+    #[serde(default)]
+    pub fabric: Fabric,
     /// gdrdrv.
     pub gdrdrv: Gdrdrv,
     /// The kernel.

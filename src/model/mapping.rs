@@ -34,6 +34,22 @@ pub struct GpuMapping {
     pub trial: MappingTrial,
     /// Each backend, and why it was or was not taken.
     pub backends: Vec<BackendChoice>,
+    /// What came of exporting some of its memory as dma-buf; none where there was no memory to export.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dma_buf: Option<DmaBufTrial>,
+}
+
+/// What came of exporting memory as dma-buf.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DmaBufTrial {
+    /// The driver gave a descriptor.
+    Exported,
+    /// The driver refused.
+    Refused {
+        /// What it said.
+        reason: String,
+    },
 }
 
 /// How a trial ended.

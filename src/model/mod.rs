@@ -4,6 +4,7 @@ mod bdf;
 pub mod config;
 mod cuda;
 mod diff;
+mod fabric;
 mod fact;
 mod facts;
 mod finding;
@@ -21,15 +22,16 @@ mod verbs;
 
 pub use bdf::{Bdf, BdfError};
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
-pub use cuda::{Cuda, CudaGpu, CudaOutcome};
+pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMemops};
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
+pub use fabric::{Fabric, Unit};
 pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
 pub use finding::{Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary};
 pub use idlist::{IdList, IdListError};
-pub use mapping::{GpuMapping, MappingOutcome, MappingTrial};
+pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
-pub use nvml::{Bar1, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
+pub use nvml::{Bar1, FabricRegistration, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
 pub use pci::{Attributes, Ids, LinkState, PciDevice, Place, Resource, RootBus};
 pub use probe::{
     BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, PROBE_SCHEMA, ProbeReport, ProbeResult,

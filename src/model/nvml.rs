@@ -40,6 +40,9 @@ pub struct Nvml {
     pub cuda_version: Fact<u32>,
     /// Whether confidential computing is on.
     pub confidential_compute: Fact<bool>,
+    /// How the GPUs of a confidential machine talk in NVML's words: none, protected_pcie, nvle.
+    #[serde(default)]
+    pub protected_links: Fact<String>,
     /// The GPUs, in NVML's order (by PCI address).
     pub gpus: Vec<NvmlGpu>,
     /// GPUs that NVML counts and cannot reach, in words.
@@ -77,12 +80,28 @@ pub struct NvmlGpu {
     pub mig: Fact<bool>,
     /// Fabric state in NVML's words: not_supported, not_started, in_progress, completed.
     pub fabric: Fact<String>,
+    /// How registration with the fabric ended.
+    #[serde(default)]
+    pub fabric_registration: Fact<FabricRegistration>,
     /// Performance state, 0 the highest.
     pub performance_state: Fact<u32>,
     /// How it is virtualised in NVML's words: none, passthrough, vgpu, host_vgpu, host_vsga.
     pub virtualization: Fact<String>,
     /// Architecture in NVML's words: kepler to blackwell.
     pub architecture: Fact<String>,
+}
+
+/// How a GPU's registration with the NVLink fabric ended; of use once its state is completed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FabricRegistration {
+    /// NVML's return code, 0 for success.
+    pub status: u32,
+    /// GPUs of one clique reach one another.
+    pub clique: u32,
+    /// Whether the fabric is a cluster's: NVLink joins GPUs of several machines. Its identifier is not kept.
+    pub cluster: bool,
+    /// Health in NVML's words: not_supported, healthy, unhealthy, limited_capacity; none where the driver does not tell.
+    pub health: Option<String>,
 }
 
 /// One NVLink.

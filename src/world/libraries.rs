@@ -253,6 +253,10 @@ fn start<T>(library: Library, want: &impl Serialize, patience: Duration) -> Stat
         let want = serde_json::to_string(want)?;
         // The file this process runs from, even where it has been replaced or its path is out of reach.
         let mut command = Command::new("/proc/self/exe");
+        // The facts are the machine's: what this process was left to see of its GPUs is no part of them.
+        if library.child == CUDA.child {
+            command.env_remove("CUDA_VISIBLE_DEVICES");
+        }
         Running::start(command.arg(library.child).arg(want), patience)
     };
     match start() {

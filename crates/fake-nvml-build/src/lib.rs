@@ -1,5 +1,5 @@
 //! Where tests get the simulated NVML from (crate `fake-nvml`): a directory holding `libnvidia-ml.so.1`, built when asked
-//! for, and the machine files it answers from.
+//! for, and the machine files it answers from. [`cuda`] has the same of the simulated CUDA (crate `fake-cuda`).
 //!
 //! A test of a real program starts it with the variables of [`environment`]:
 //!
@@ -37,11 +37,48 @@ pub enum Driver {
 ///
 /// What cargo or the file system says, in words for a failing test.
 pub fn build(driver: Driver) -> Result<PathBuf, String> {
+    library(driver, "", "fake-nvml", "libnvidia-ml.so.1")
+}
+
+/// The simulated CUDA driver: `libcuda.so.1`.
+pub mod cuda {
+    use std::ffi::OsString;
+    use std::path::{Path, PathBuf};
+
+    use super::{Driver, library, workspace};
+
+    /// Builds the library and gives the directory that holds it as `libcuda.so.1`. With [`Driver::Old`] the functions of
+    /// `fake-cuda/src/newer.rs` are missing.
+    ///
+    /// # Errors
+    ///
+    /// What cargo or the file system says, in words for a failing test.
+    pub fn build(driver: Driver) -> Result<PathBuf, String> {
+        library(driver, "cuda-", "fake-cuda", "libcuda.so.1")
+    }
+
+    /// The machine file called `name`: `two`, `old`.
+    #[must_use]
+    pub fn machine(name: &str) -> PathBuf {
+        let machines = workspace().join("crates/fake-cuda/machines");
+        machines.join(name).with_extension("json")
+    }
+
+    /// What to start a program with, so that it finds the library of `directory`, answering from `machine`.
+    #[must_use]
+    pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
+        [("LD_LIBRARY_PATH", directory.into()), ("FAKE_CUDA", machine.into())]
+    }
+}
+
+/// Builds a package's library and gives the directory that holds it under the name programs look for.
+fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<PathBuf, String> {
     let target = target_directory();
-    let (directory, features): (_, &[&str]) = match driver {
-        Driver::Current => (target.join("current"), &[]),
-        Driver::Old => (target.join("old"), &["--features", "old"]),
+    let (variant, features): (_, &[&str]) = match driver {
+        Driver::Current => ("current", &[]),
+        Driver::Old => ("old", &["--features", "old"]),
     };
+    let directory = target.join(format!("{prefix}{variant}"));
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let lock = target.join("lock");
     // Both drivers come out of cargo under one name: nobody else builds until this one is in its place.
@@ -53,14 +90,7 @@ pub fn build(driver: Driver) -> Result<PathBuf, String> {
         // A sanitizer is for the program under test, not for the library that it loads.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .args([
-            "build",
-            "--quiet",
-            "--offline",
-            "--package",
-            "fake-nvml",
-            "--manifest-path",
-        ])
+        .args(["build", "--quiet", "--offline", "--package", package, "--manifest-path"])
         .arg(workspace().join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target)
@@ -71,14 +101,12 @@ pub fn build(driver: Driver) -> Result<PathBuf, String> {
         .map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
         return Err(format!(
-            "cargo build -p fake-nvml: {}",
+            "cargo build -p {package}: {}",
             String::from_utf8_lossy(&output.stderr)
         ));
     }
-    place(
-        &target.join("debug/libfake_nvml.so"),
-        &directory.join("libnvidia-ml.so.1"),
-    )?;
+    let built = format!("debug/lib{}.so", package.replace('-', "_"));
+    place(&target.join(built), &directory.join(name))?;
     Ok(directory)
 }
 

@@ -110,7 +110,7 @@ pub(crate) fn pci_of(driver: Driver, device: sys::Device) -> Option<PciAddress> 
 }
 
 /// "Invalid value" of a device that is there means an attribute the driver does not know.
-fn known(answer: Result<i32, Failure>) -> Result<Option<i32>, Failure> {
+pub(crate) fn known(answer: Result<i32, Failure>) -> Result<Option<i32>, Failure> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(Failure::Returned {

@@ -5,8 +5,8 @@
 //! that uses it.
 //!
 //! [`Gpu`] is a GPU in use, real ([`Gpu::open`]) or simulated ([`Gpu::sim`]), with its [`DeviceMemory`], [`HostMemory`],
-//! [`Stream`]s and [`Event`]s; every one of them keeps alive what it needs and undoes itself on drop. [`devices`] and
-//! [`Device::attribute`] ask without a context. [`mod@pointer`] asks about memory that others allocated.
+//! [`Stream`]s and [`Event`]s; every one of them keeps alive what it needs and undoes itself on drop. [`devices`],
+//! [`Device::attribute`] and [`survey()`] ask without a context. [`mod@pointer`] asks about memory that others allocated.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -27,6 +27,7 @@ pub mod pointer;
 mod sentence;
 pub mod sim;
 mod stream;
+mod survey;
 
 pub use address::{DevicePtr, NotAPciAddress, PciAddress};
 pub use backend::Registration;
@@ -40,3 +41,4 @@ pub use operation::{Compare, MemoryOperation};
 pub use pattern::{Mismatches, Pattern};
 pub use sentence::sentence;
 pub use stream::Stream;
+pub use survey::{Survey, Surveyed, SurveyedPair, survey};

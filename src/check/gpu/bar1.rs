@@ -1,5 +1,6 @@
 //! gpu.bar1: how much of a GPU's memory other devices can reach at a time.
 
+use super::reading::cuda_gpu;
 use crate::check::{Ctx, Judgement, words};
 use crate::model::{Bar1, Fact, NvmlGpu, PciDevice, Why};
 
@@ -27,13 +28,24 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
     let (total, source) = match (by_nvml, window(gpu)) {
         (Some(bar1), _) => (bar1.total, "nvmlDeviceGetBAR1MemoryInfo".to_owned()),
         (None, Fact::Known(Some(size))) => (size, resource),
+        (None, Fact::Known(None)) if is_integrated(ctx, gpu) => {
+            return Judgement::skip(subject, "It shares the CPU's memory: there is no window to look at.");
+        }
         (None, Fact::Known(None)) => return unassigned(subject, &resource),
         (None, Fact::Unknown(why)) => return Judgement::unknown(subject, why, &resource),
     };
     let evidence = |judgement: Judgement| judgement.evidence(source.clone(), words::size(total));
     let size = words::size(total);
+    let memory = memory(nvml);
+    // Since driver 580 all memory of a GPU is mapped at once where it fits: then nothing more will be taken of BAR1.
+    let all_mapped = |used: u64| {
+        memory
+            .known()
+            .is_some_and(|memory| u128::from(used) * 20 >= u128::from(*memory) * 19)
+    };
     if let Some(Bar1 { total, used }) = by_nvml
         && u128::from(used) * 10 > u128::from(total) * 9
+        && !all_mapped(used)
     {
         let message = format!(
             "BAR1 is nearly full: {} of {size} in use, so new registrations and mappings fail.",
@@ -46,7 +58,6 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
             );
     }
     let coherent = gpu.ids.known().is_some_and(|ids| ids.is_coherent_gpu());
-    let memory = memory(nvml);
     match memory {
         Fact::Known(memory) if total >= memory => evidence(Judgement::pass(
             subject,
@@ -104,6 +115,10 @@ fn window(gpu: &PciDevice) -> Fact<Option<u64>> {
     })
 }
 
+fn is_integrated(ctx: &Ctx<'_>, gpu: &PciDevice) -> bool {
+    cuda_gpu(ctx, gpu.bdf).is_ok_and(|gpu| gpu.integrated == Fact::Known(true))
+}
+
 fn memory(nvml: Option<&NvmlGpu>) -> Fact<u64> {
     nvml.map_or(Fact::Unknown(Why::NotCovered), |gpu| gpu.memory_total.clone())
 }
@@ -154,10 +169,12 @@ mod tests {
             (
                 100 * GIB,
                 91 * GIB,
-                80 * GIB,
+                98 * GIB,
                 Outcome::Warn,
                 "nearly full: 91 GiB of 100 GiB",
             ),
+            // The driver maps all of the memory: that is full for good, and nobody misses anything.
+            (32 * GIB, 31 * GIB, 32 * GIB, Outcome::Pass, "all of it"),
         ] {
             let found = only("gpu.bar1", &with(total, used, memory));
             assert_eq!(found.outcome, outcome, "{total} {used} {memory}");

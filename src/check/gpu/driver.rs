@@ -1,7 +1,8 @@
 //! gpu.driver: the kernel module is loaded and the libraries beside it speak to it.
 
+use super::libcuda;
 use crate::check::{Ctx, Judgement, version};
-use crate::model::{Fact, NvmlOutcome, Why};
+use crate::model::{CudaOutcome, Fact, NvmlOutcome, Why};
 
 /// NVML's return codes that say something of the driver as a whole (nvml.h).
 const NO_PERMISSION: u32 = 4;
@@ -11,7 +12,7 @@ const MISMATCH: u32 = 18;
 const FILES: &str = "/sys/module/nvidia/version, /proc/driver/nvidia/version";
 
 /// Module and library. A libcuda newer than the module is legitimate (cuda-compat), so versions are not compared:
-/// NVML's own verdict counts.
+/// NVML's own verdict counts, and CUDA's.
 pub fn driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![judge(ctx)]
 }
@@ -31,7 +32,11 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             None => String::new(),
         };
         let judgement = match nvml.unreachable.is_empty() {
-            true => Judgement::pass("driver", format!("Driver {driver} is loaded and NVML answers{cuda}.")),
+            true => libcuda::judge(
+                ctx,
+                &driver,
+                Judgement::pass("driver", format!("Driver {driver} is loaded and NVML answers{cuda}.")),
+            ),
             false => lost(&driver, &nvml.unreachable),
         };
         return judgement
@@ -42,12 +47,34 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
         Fact::Unknown(why) => Judgement::unknown("driver", why, FILES),
         Fact::Known(None) => not_loaded(ctx),
         Fact::Known(Some(version)) => match &ctx.facts.nvml {
+            // CUDA starts only on a driver that fits it.
+            Fact::Unknown(Why::NotCovered) if matches!(ctx.facts.cuda, Fact::Known(CudaOutcome::Read(_))) => {
+                let well = Judgement::pass("driver", format!("Driver {version} is loaded and CUDA starts."));
+                libcuda::judge(ctx, &version, well).evidence(FILES, &version)
+            }
             Fact::Unknown(why) => Judgement::unknown("driver", *why, "NVML")
                 .evidence(FILES, version)
                 .needs(match why {
                     Why::NotCovered => "NVML on the live machine",
                     _ => "an NVML that answers: a hanging driver shows in dmesg | grep -i -e NVRM -e Xid",
                 }),
+            // As in a container that was given 'compute' alone.
+            Fact::Known(NvmlOutcome::Absent { reason })
+                if matches!(ctx.facts.cuda, Fact::Known(CudaOutcome::Read(_))) =>
+            {
+                Judgement::info(
+                    "driver",
+                    format!(
+                        "Driver {version} is loaded and CUDA starts. There is no NVML: what it alone tells is unknown."
+                    ),
+                )
+                .evidence(FILES, version)
+                .evidence("NVML", reason)
+                .advice(
+                    "install the NVML of the driver (libnvidia-ml1); in a container, add 'utility' to \
+                     NVIDIA_DRIVER_CAPABILITIES",
+                )
+            }
             Fact::Known(outcome) => refused(outcome, &version),
         },
     }
@@ -185,6 +212,8 @@ mod tests {
         let mut facts = machine();
         let reason = "cannot open shared object file".to_owned();
         facts.nvml = Fact::Known(NvmlOutcome::Absent { reason });
+        assert_eq!(only("gpu.driver", &facts).outcome, Outcome::Info, "CUDA starts");
+        facts.cuda = Fact::Unknown(Why::NotCovered);
         assert!(
             only("gpu.driver", &facts)
                 .message
@@ -203,6 +232,7 @@ mod tests {
     fn what_was_not_asked_is_unknown() {
         let mut facts = machine();
         facts.nvml = Fact::Unknown(Why::NotCovered);
+        facts.cuda = Fact::Unknown(Why::NotCovered);
         let found = only("gpu.driver", &facts);
         assert_eq!(found.outcome, Outcome::Unknown);
         assert_eq!(found.needs.as_deref(), Some("NVML on the live machine"));

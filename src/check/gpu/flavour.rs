@@ -1,5 +1,6 @@
 //! gpu.driver-flavour: which roads for RDMA the kernel modules' flavour leaves open.
 
+use crate::check::modules::road::{self, Road};
 use crate::check::version::{self, Flavour, Generation};
 use crate::check::{Ctx, Judgement, words};
 use crate::model::{Fact, PciDevice, Severity};
@@ -31,12 +32,12 @@ pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .filter(of)
             .map(|gpu| words::device(ctx, gpu.bdf))
             .collect();
-        (!gpus.is_empty()).then(|| judge(flavour, generation, &words::list(gpus)).evidence(SOURCE, line))
+        (!gpus.is_empty()).then(|| judge(ctx, flavour, generation, &words::list(gpus)).evidence(SOURCE, line))
     })
     .collect()
 }
 
-fn judge(flavour: Flavour, generation: Generation, gpus: &str) -> Judgement {
+fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) -> Judgement {
     let subject = gpus.to_owned();
     match (flavour, generation) {
         (Flavour::Open, Generation::BeforeTuring) => Judgement::broken(
@@ -53,10 +54,16 @@ fn judge(flavour: Flavour, generation: Generation, gpus: &str) -> Judgement {
             subject,
             "Proprietary kernel modules, the only ones for GPUs before Turing: nvidia-peermem is the road for RDMA.",
         ),
-        (Flavour::Proprietary, Generation::TuringToHopper) => Judgement::broken(
-            subject,
-            "Proprietary kernel modules: they export no dma-buf, so nvidia-peermem is the only road for RDMA.",
-        )
+        (Flavour::Proprietary, Generation::TuringToHopper) => match peermem_is_open(ctx) {
+            true => Judgement::info(
+                subject,
+                "Proprietary kernel modules: they export no dma-buf. nvidia-peermem is the only road for RDMA, and it is open.",
+            ),
+            false => Judgement::broken(
+                subject,
+                "Proprietary kernel modules: they export no dma-buf, so nvidia-peermem is the only road for RDMA.",
+            ),
+        }
         .advice("install the open kernel modules of the same version (package nvidia-open, or the -open flavour)"),
         (Flavour::Proprietary, Generation::OpenOnly) => Judgement::broken(
             subject,
@@ -65,6 +72,11 @@ fn judge(flavour: Flavour, generation: Generation, gpus: &str) -> Judgement {
         .weighing(Severity::Error)
         .advice("install the open kernel modules (package nvidia-open, or the -open flavour)"),
     }
+}
+
+/// nvidia-peermem, or its forerunner, is a client of the RDMA stack.
+pub fn peermem_is_open(ctx: &Ctx<'_>) -> bool {
+    matches!(road::peer_memory(ctx, None), Road::Open(_))
 }
 
 #[cfg(test)]
@@ -83,7 +95,7 @@ mod tests {
             (0x2335, true, Outcome::Pass, "both roads"),
             (0x2901, true, Outcome::Pass, "both roads"),
             (0x1db4, false, Outcome::Pass, "nvidia-peermem is the road"),
-            (0x2335, false, Outcome::Warn, "no dma-buf"),
+            (0x2335, false, Outcome::Info, "and it is open"),
             (0x2901, false, Outcome::Fail, "do not drive this generation"),
         ] {
             let mut facts = machine();
@@ -97,6 +109,20 @@ mod tests {
             let advice = found.fix.map(|fix| fix.command).unwrap_or_default();
             assert!(device != 0x1db4 || !advice.contains("open"), "never open before Turing");
         }
+    }
+
+    #[test]
+    fn no_road_at_all_is_worth_a_warning() {
+        let mut facts = machine();
+        facts.driver.version_line = Fact::Known(Some(CLOSED.to_owned()));
+        facts.peer_memory.nvidia_peermem = Fact::Known(false);
+        let found = only("gpu.driver-flavour", &facts);
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert!(
+            found.message.contains("so nvidia-peermem is the only road"),
+            "{}",
+            found.message
+        );
     }
 
     #[test]

@@ -1,16 +1,38 @@
 //! The GPUs and their driver.
 
 mod bar1;
+mod capable;
+mod cdmm;
+mod dmabuf;
 mod driver;
+mod fabric;
 mod flavour;
+mod imex;
+mod libcuda;
+mod min_driver;
+mod nouveau;
+mod ordering;
+mod p2p;
 mod present;
+mod reading;
+mod sharing;
 
 use super::Check;
 use crate::model::Severity;
 use bar1::bar1;
+use capable::capable;
+use cdmm::cdmm;
+use dmabuf::dmabuf;
 use driver::driver;
+use fabric::fabric;
 use flavour::flavour;
+use imex::imex;
+use min_driver::min_driver;
+use nouveau::nouveau;
+use ordering::ordering;
+use p2p::p2p_grant;
 use present::present;
+use sharing::{confidential, mig, persistence, vgpu};
 
 /// The checks of this family, in the order of a report.
 pub const CHECKS: &[Check] = &[
@@ -26,16 +48,30 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "gpu.driver",
-        rule: "The kernel module is loaded and NVML reaches it.",
-        sources: "/sys/module/nvidia/version, /proc/driver/nvidia/version, NVML",
+        rule: "The kernel module is loaded, NVML reaches it and CUDA starts.",
+        sources: "/sys/module/nvidia/version, /proc/driver/nvidia/version, NVML, cuInit",
         severity: Severity::Error,
-        why: "Without the kernel module no CUDA program starts. Libraries of another version than the module are refused: NVML answers 18, cuInit 803 or 804.",
+        why: "Without the kernel module no CUDA program starts. Libraries of another version than the module are refused: NVML answers 18, cuInit 803 or 804. A newer libcuda of cuda-compat is legitimate where cuInit takes it.",
         cure: "Install the driver, load its module, or reboot after an update so that module and libraries are of one version.",
         references: &[
             "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
             "https://docs.nvidia.com/deploy/cuda-compatibility/",
         ],
         judge: driver,
+    },
+    Check {
+        id: "gpu.min-driver",
+        rule: "The driver is new enough for what the profiles in force ask.",
+        sources: "/sys/module/nvidia/version, /proc/driver/nvidia/version, CUDA, NVML",
+        severity: Severity::Error,
+        why: "nvidia-peermem comes with driver 470, dma-buf with 515 and open kernel modules, GPUDirect Async needs 361 and CUDA 8.0, gdrcopy 331.14. Below, a module is not there or a call answers that it is not supported.",
+        cure: "Install a newer driver.",
+        references: &[
+            "https://github.com/NVIDIA/gdrcopy#requirements",
+            "https://github.com/gpudirect/libgdsync#requirements",
+            "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+        ],
+        judge: min_driver,
     },
     Check {
         id: "gpu.driver-flavour",
@@ -51,6 +87,56 @@ pub const CHECKS: &[Check] = &[
         judge: flavour,
     },
     Check {
+        id: "gpu.nouveau",
+        rule: "The kernel's own driver, nouveau, holds no GPU.",
+        sources: "driver links of /sys/bus/pci/devices, /proc/modules",
+        severity: Severity::Error,
+        why: "A GPU that nouveau holds is closed to the NVIDIA driver: nvidia-smi and CUDA do not see it.",
+        cure: "Keep nouveau away with 'blacklist nouveau' in /etc/modprobe.d, rebuild the initramfs, and reboot.",
+        references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
+        judge: nouveau,
+    },
+    Check {
+        id: "gpu.rdma-capable",
+        rule: "CUDA lets other devices reach the GPU's memory, by nv-p2p or by dma-buf.",
+        sources: "CUDA attributes 116 and 124; before CUDA 11.3 the product",
+        severity: Severity::Error,
+        why: "Without it registering GPU memory with a NIC answers EFAULT or EINVAL, and gdrcopy cannot pin. GeForce has neither; a GPU that shares the CPU's memory needs neither.",
+        cure: "Use a data-centre or professional GPU; on one that shares the CPU's memory register host memory.",
+        references: &[
+            "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+            "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
+            "https://docs.nvidia.com/dgx/dgx-spark-porting-guide/",
+        ],
+        judge: capable,
+    },
+    Check {
+        id: "gpu.dmabuf",
+        rule: "The driver exports the GPU's memory as dma-buf.",
+        sources: "CUDA attribute 124, the kernel modules' flavour; with --live cuMemGetHandleForAddressRange",
+        severity: Severity::Warn,
+        why: "dma-buf is the road that needs no module beside the driver's and the RDMA stack's own. Without it nvidia-peermem is the only road for RDMA.",
+        cure: "Install the open kernel modules, 515 or later, on Turing and later; else load nvidia-peermem.",
+        references: &[
+            "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+            "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
+        ],
+        judge: dmabuf,
+    },
+    Check {
+        id: "gpu.writes-ordering",
+        rule: "What a NIC writes is seen by the GPU in order, or can be flushed.",
+        sources: "CUDA attributes 118, 117 and 98",
+        severity: Severity::Warn,
+        why: "A kernel that polls a flag may see it before the data that a NIC wrote ahead of it. Programs flush where the GPU does not keep the order, if there is something to flush with.",
+        cure: "Use a GPU that keeps the order, or let the receiver start a new kernel before it uses the data.",
+        references: &[
+            "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
+            "https://docs.nvidia.com/cuda/gpudirect-rdma/index.html",
+        ],
+        judge: ordering,
+    },
+    Check {
         id: "gpu.bar1",
         rule: "BAR1 is as large as the GPU's memory and not full.",
         sources: "/sys/bus/pci/devices/*/resource, NVML",
@@ -59,5 +145,95 @@ pub const CHECKS: &[Check] = &[
         cure: "Switch on Above 4G Decoding and Resizable BAR in the firmware; end the processes that hold mappings.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
         judge: bar1,
+    },
+    Check {
+        id: "gpu.mig",
+        rule: "The GPU is not cut into instances where peers or CPU mappings are wanted.",
+        sources: "NVML",
+        severity: Severity::Warn,
+        why: "Between instances and GPUs in MIG mode there is no peer-to-peer, and the driver's own CPU mapping is refused. RDMA to an instance works.",
+        cure: "Switch MIG off (nvidia-smi -mig 0), or do without peer-to-peer.",
+        references: &["https://docs.nvidia.com/datacenter/tesla/mig-user-guide/"],
+        judge: mig,
+    },
+    Check {
+        id: "gpu.vgpu",
+        rule: "The GPU is a whole one, not a virtual one.",
+        sources: "NVML",
+        severity: Severity::Warn,
+        why: "GPUDirect RDMA and peer-to-peer work on some types of virtual GPUs alone; on the others registration fails as it does without support.",
+        cure: "Have the whole GPU passed through, or choose a type that NVIDIA lists for GPUDirect.",
+        references: &["https://docs.nvidia.com/vgpu/"],
+        judge: vgpu,
+    },
+    Check {
+        id: "gpu.confidential",
+        rule: "Confidential computing does not close the GPU's memory.",
+        sources: "NVML",
+        severity: Severity::Warn,
+        why: "With confidential computing what leaves the GPU is encrypted: its memory is not mapped through BAR1, and neither a NIC nor the CPU reaches it.",
+        cure: "Switch confidential computing off where GPUDirect matters more.",
+        references: &["https://docs.nvidia.com/confidential-computing/"],
+        judge: confidential,
+    },
+    Check {
+        id: "gpu.persistence",
+        rule: "Persistence mode is on.",
+        sources: "NVML, nvidia-persistenced.service",
+        severity: Severity::Info,
+        why: "Without it the driver gives a GPU up with its last user: the next program waits a second or two, and clocks and link start from sleep.",
+        cure: "systemctl enable --now nvidia-persistenced.",
+        references: &["https://docs.nvidia.com/deploy/driver-persistence/"],
+        judge: persistence,
+    },
+    Check {
+        id: "gpu.fabric",
+        rule: "The GPU has joined the NVLink fabric of its switches.",
+        sources: "NVML, PCI class 0680, cuInit, nvidia-fabricmanager.service",
+        severity: Severity::Error,
+        why: "On boards with NVLink switches CUDA does not start (802, system not yet initialised) until the fabric manager has set the switches up.",
+        cure: "Install and start nvidia-fabricmanager of the driver's version, in a guest on its host.",
+        references: &["https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/"],
+        judge: fabric,
+    },
+    Check {
+        id: "gpu.imex",
+        rule: "Where NVLink joins machines, this user has a channel to share memory between them.",
+        sources: "CUDA attribute 128, NVML, /proc/devices, /dev/nvidia-caps-imex-channels, nvidia-imex.service",
+        severity: Severity::Warn,
+        why: "Memory with fabric handles needs a channel node of nvidia-caps-imex-channels; without one its allocation is refused (800, not permitted). Within one machine file descriptors do the same, and no channel is missed.",
+        cure: "Make the channel's node (mknod, or NVreg_CreateImexChannel0=1) and start nvidia-imex on all machines of the domain.",
+        references: &[
+            "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
+            "https://github.com/NVIDIA/nccl/issues/1632",
+            "https://github.com/NVIDIA/nvidia-modprobe/issues/9",
+        ],
+        judge: imex,
+    },
+    Check {
+        id: "gpu.cdmm",
+        rule: "Who manages a coherent GPU's memory: the kernel as a NUMA node, or the driver.",
+        sources: "/proc/driver/nvidia/params, NVML",
+        severity: Severity::Info,
+        why: "Where the driver manages it (CDMM) it is no NUMA node: malloc and numactl do not reach it, and the CPU gets at it through mappings alone.",
+        cure: "Nothing to mend. CoherentGPUMemoryMode chooses.",
+        references: &[
+            "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/",
+            "open-gpu-kernel-modules: kernel-open/nvidia/nv-reg.h",
+        ],
+        judge: cdmm,
+    },
+    Check {
+        id: "gpu.p2p-grant",
+        rule: "The driver grants each two GPUs access to each other's memory.",
+        sources: "NVML peer-to-peer status, cuDeviceCanAccessPeer",
+        severity: Severity::Warn,
+        why: "Where it is not granted cudaDeviceEnablePeerAccess fails, and libraries copy through host memory. NVML says why: CNS chipset, GNS GPU, TNS topology, DR registry, NS not supported.",
+        cure: "Put the GPUs below one switch or socket, or join them by NVLink; in a guest have the host say which are peers.",
+        references: &[
+            "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
+            "https://docs.nvidia.com/cuda/cuda-features-archive/",
+        ],
+        judge: p2p_grant,
     },
 ];

@@ -80,7 +80,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_handed: bool) -> Judgement {
 }
 
 /// The driver bound to a GPU. The NVIDIA driver also lists its own, where the link was not read.
-fn bound(ctx: &Ctx<'_>, gpu: &PciDevice) -> Fact<Option<String>> {
+pub fn bound(ctx: &Ctx<'_>, gpu: &PciDevice) -> Fact<Option<String>> {
     let link = match &gpu.attributes {
         Some(attributes) => attributes.driver.clone(),
         None => Fact::Unknown(Why::NotCovered),

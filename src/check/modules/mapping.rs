@@ -114,6 +114,7 @@ mod tests {
                     why: "it answers".to_owned(),
                 },
             ],
+            dma_buf: None,
         }])));
         facts
     }

@@ -2,11 +2,12 @@
 
 use super::{PARAMS, registry_keys as keys};
 use crate::check::{Ctx, Judgement, version};
-use crate::model::{Fact, Why};
+use crate::model::{CudaGpu, CudaOutcome, Fact, Why};
 
 const OPTION: &str = "EnableStreamMemOPs";
 
 /// From CUDA 11.7 (driver 515) on the second form of the calls is always on. From r387 to there, a parameter decides.
+/// CUDA itself is asked first; the parameter explains.
 pub fn stream_memops(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![judge(ctx)]
 }
@@ -17,7 +18,14 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
         Fact::Known(Some(version)) => Fact::Known(version),
         Fact::Unknown(why) => Fact::Unknown(why),
     };
-    let cuda = ctx.facts.nvml().and_then(|nvml| nvml.cuda_version.known().copied());
+    let asked = match &ctx.facts.cuda {
+        Fact::Known(CudaOutcome::Read(cuda)) => Some(cuda),
+        _ => None,
+    };
+    let gpus = asked.map_or(&[][..], |cuda| cuda.gpus.as_slice());
+    let by_nvml = || ctx.facts.nvml().and_then(|nvml| nvml.cuda_version.known().copied());
+    let by_cuda = asked.and_then(|cuda| cuda.driver_version.known().copied());
+    let cuda = by_cuda.map(i64::from).or_else(|| by_nvml().map(i64::from));
     let branch = driver.known().and_then(|version| version::branch(version));
     let parameter = parameter(ctx);
     let said = match &parameter {
@@ -25,7 +33,7 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
         Fact::Unknown(why) => why.phrase().to_owned(),
     };
     let judgement = match (cuda, branch) {
-        (Some(11_070..), _) | (_, Some(515..)) => Judgement::pass("driver", modern(&parameter)),
+        (Some(11_070..), _) | (_, Some(515..)) => Judgement::pass("driver", modern(gpus, &parameter)),
         (None, None) => {
             return Judgement::unknown(
                 "driver",
@@ -33,43 +41,111 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
                 "/sys/module/nvidia/version",
             );
         }
-        (_, Some(..387)) => Judgement::pass(
-            "driver",
-            "Drivers before r387 need no parameter for stream memory operations.",
-        ),
-        _ => match parameter {
-            Fact::Known(true) => Judgement::pass("driver", "EnableStreamMemOPs=1: stream memory operations are on."),
-            Fact::Known(false) => Judgement::broken(
-                "driver",
-                "Stream memory operations are off: this driver is older than CUDA 11.7 and EnableStreamMemOPs is 0.",
-            )
-            .fix(
-                "stream-memops",
-                "in a file of /etc/modprobe.d: options nvidia NVreg_EnableStreamMemOPs=1, then rebuild the initramfs \
-                 and reload the driver; or a driver of 515 or later",
-            ),
-            Fact::Unknown(why) => return Judgement::unknown("driver", why, PARAMS),
+        _ => match first_form(gpus) {
+            Fact::Known(true) => Judgement::pass("driver", "Stream memory operations are on, says CUDA."),
+            Fact::Known(false) => off(),
+            Fact::Unknown(_) => match by_parameter(branch, &parameter) {
+                Ok(judgement) => judgement,
+                Err(why) => return Judgement::unknown("driver", why, PARAMS),
+            },
         },
     };
     let judgement = match driver.known() {
         Some(version) => judgement.evidence("/sys/module/nvidia/version", version),
         None => judgement,
     };
-    let judgement = match cuda {
-        Some(cuda) => judgement.evidence("nvmlSystemGetCudaDriverVersion", cuda.to_string()),
-        None => judgement,
+    let judgement = match (by_cuda, cuda) {
+        (Some(cuda), _) => judgement.evidence("cuDriverGetVersion", cuda.to_string()),
+        (None, Some(cuda)) => judgement.evidence("nvmlSystemGetCudaDriverVersion", cuda.to_string()),
+        (None, None) => judgement,
     };
+    let judgement = gpus.iter().fold(judgement, |judgement, gpu| {
+        judgement.evidence(
+            format!("CUDA device {}: attributes 92-94, 122, 123", gpu.ordinal),
+            attributes(gpu),
+        )
+    });
     judgement.evidence(format!("{PARAMS}: {OPTION}"), said)
 }
 
-fn modern(parameter: &Fact<bool>) -> &'static str {
-    match parameter {
-        Fact::Known(false) => {
-            "Stream memory operations (v2) are on by default. Programs built on the first form of the calls still need \
-             NVreg_EnableStreamMemOPs=1, which is not set."
-        }
-        _ => "Stream memory operations (v2) are on by default.",
+/// Before CUDA 11.7, and where CUDA was not asked.
+fn by_parameter(branch: Option<u32>, parameter: &Fact<bool>) -> Result<Judgement, Why> {
+    match (branch, parameter) {
+        (Some(..387), _) => Ok(Judgement::pass(
+            "driver",
+            "Drivers before r387 need no parameter for stream memory operations.",
+        )),
+        (_, Fact::Known(true)) => Ok(Judgement::pass(
+            "driver",
+            "EnableStreamMemOPs=1: stream memory operations are on.",
+        )),
+        (_, Fact::Known(false)) => Ok(off()),
+        (_, Fact::Unknown(why)) => Err(*why),
     }
+}
+
+fn off() -> Judgement {
+    Judgement::broken(
+        "driver",
+        "Stream memory operations are off: this driver is older than CUDA 11.7 and EnableStreamMemOPs is 0.",
+    )
+    .fix(
+        "stream-memops",
+        "in a file of /etc/modprobe.d: options nvidia NVreg_EnableStreamMemOPs=1, then rebuild the initramfs and reload the \
+         driver; or a driver of 515 or later",
+    )
+}
+
+/// Whether the first form of the calls is on, on every GPU that CUDA told of.
+fn first_form(gpus: &[CudaGpu]) -> Fact<bool> {
+    let mut all = Fact::default();
+    for gpu in gpus {
+        match gpu.stream_memops.v1 {
+            Fact::Known(false) => return Fact::Known(false),
+            Fact::Known(true) => all = Fact::Known(true),
+            Fact::Unknown(why) => return Fact::Unknown(why),
+        }
+    }
+    all
+}
+
+/// The second form, and what it lacks; CUDA knows of the first better than the parameter does.
+fn modern(gpus: &[CudaGpu], parameter: &Fact<bool>) -> String {
+    let lacks = |of: fn(&CudaGpu) -> &Fact<bool>| gpus.iter().any(|gpu| *of(gpu) == Fact::Known(false));
+    let mut message = "Stream memory operations (v2) are on by default.".to_owned();
+    if lacks(|gpu| &gpu.stream_memops.v2_64_bit) {
+        message.push_str(" They take no 64-bit words on every GPU: a doorbell is rung in two halves.");
+    }
+    if lacks(|gpu| &gpu.stream_memops.v2_nor) {
+        message.push_str(" Waiting with NOR is not known to every GPU.");
+    }
+    let first = match first_form(gpus) {
+        Fact::Unknown(_) => parameter.clone(),
+        known => known,
+    };
+    if first == Fact::Known(false) {
+        message.push_str(
+            " Programs built on the first form of the calls still need NVreg_EnableStreamMemOPs=1, which is not set.",
+        );
+    }
+    message
+}
+
+/// As in `v1 0 0 0, v2 1 1`.
+fn attributes(gpu: &CudaGpu) -> String {
+    let shown = |fact: &Fact<bool>| match fact {
+        Fact::Known(flag) => u8::from(*flag).to_string(),
+        Fact::Unknown(_) => "?".to_owned(),
+    };
+    let of = &gpu.stream_memops;
+    format!(
+        "v1 {} {} {}, v2 {} {}",
+        shown(&of.v1),
+        shown(&of.v1_64_bit),
+        shown(&of.v1_nor),
+        shown(&of.v2_64_bit),
+        shown(&of.v2_nor)
+    )
 }
 
 /// The parameter, or the option of that name inside `RegistryDwords`, which overrides it.
@@ -92,13 +168,14 @@ fn parameter(ctx: &Ctx<'_>) -> Fact<bool> {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, findings, machine, only};
-    use crate::model::{Fact, Facts, Outcome, Why};
+    use crate::check::testing::{Edit, cuda_gpu, findings, machine, only};
+    use crate::model::{CudaOutcome, Fact, Facts, Outcome, Why};
 
     /// A machine with this driver and no word from NVML.
     fn driver(version: &str) -> Facts {
         let mut facts = machine();
         facts.nvml = Fact::Unknown(Why::NotCovered);
+        facts.cuda = Fact::Unknown(Why::NotCovered);
         facts.driver.module_version = Fact::Known(Some(version.to_owned()));
         facts
     }
@@ -142,6 +219,34 @@ mod tests {
             "the string overrides"
         );
         assert_eq!(only("param.stream-memops", &driver("384.81")).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn cuda_is_asked_first() {
+        let mut facts = machine();
+        cuda_gpu(&mut facts, |gpu| gpu.stream_memops.v1 = Fact::Known(true));
+        let found = only("param.stream-memops", &facts);
+        assert_eq!(found.message, "Stream memory operations (v2) are on by default.");
+        assert!(
+            found.evidence.iter().any(|e| e.value == "v1 1 0 0, v2 1 1"),
+            "{found:#?}"
+        );
+        cuda_gpu(&mut facts, |gpu| gpu.stream_memops.v2_64_bit = Fact::Known(false));
+        assert!(only("param.stream-memops", &facts).message.contains("in two halves"));
+
+        let mut old = driver("470.82.01");
+        old.cuda = machine().cuda;
+        let Fact::Known(CudaOutcome::Read(cuda)) = &mut old.cuda else {
+            panic!("no CUDA");
+        };
+        cuda.driver_version = Fact::Known(11_040);
+        assert_eq!(only("param.stream-memops", &old).outcome, Outcome::Warn);
+        cuda_gpu(&mut old, |gpu| gpu.stream_memops.v1 = Fact::Known(true));
+        assert_eq!(
+            only("param.stream-memops", &old).outcome,
+            Outcome::Pass,
+            "whatever the parameter says"
+        );
     }
 
     #[test]

@@ -130,6 +130,69 @@ pub fn options(file: &str, module: &str, options: &str) -> Directive {
     }
 }
 
+/// An H200 as CUDA sees it.
+fn cuda_gpu(ordinal: u32, at: &str) -> CudaGpu {
+    let (yes, no) = (Fact::Known(true), Fact::Known(false));
+    CudaGpu {
+        ordinal,
+        bdf: Some(bdf(at)),
+        name: Fact::Known("NVIDIA H200".to_owned()),
+        compute: Fact::Known(ComputeCapability { major: 9, minor: 0 }),
+        integrated: no.clone(),
+        unified_addressing: yes.clone(),
+        host_register: yes.clone(),
+        stream_memops: StreamMemops {
+            v1: no.clone(),
+            v1_64_bit: no.clone(),
+            v1_nor: no.clone(),
+            v2_64_bit: yes.clone(),
+            v2_nor: yes.clone(),
+        },
+        flush_remote_writes: no.clone(),
+        rdma: yes.clone(),
+        rdma_with_vmm: yes.clone(),
+        rdma_flush: Fact::Known(1),
+        rdma_ordering: Fact::Known(200),
+        dma_buf: yes,
+        fabric_handles: no,
+        memory_node: Fact::Known(None),
+    }
+}
+
+/// The machine with a second GPU, which both libraries know as a peer of the first.
+pub fn two_gpus(second: &str) -> Facts {
+    let mut facts = machine();
+    super::Edit::add(&mut facts, gpu(second));
+    if let Fact::Known(NvmlOutcome::Read(nvml)) = &mut facts.nvml {
+        nvml.gpus.push(NvmlGpu {
+            index: 1,
+            bdf: bdf(second),
+            ..nvml.gpus[0].clone()
+        });
+        let granted = [P2pCapability::Read, P2pCapability::Write].map(|way| (way, Fact::Known(P2pStatus::Ok)));
+        nvml.pairs = [(0, 1), (1, 0)]
+            .map(|(from, to)| NvmlPair {
+                from,
+                to,
+                ancestor: Fact::Known("hostbridge".to_owned()),
+                p2p: granted.clone().into(),
+            })
+            .to_vec();
+    }
+    if let Fact::Known(CudaOutcome::Read(cuda)) = &mut facts.cuda {
+        cuda.gpus.push(cuda_gpu(1, second));
+        cuda.pairs = [(0, 1), (1, 0)]
+            .map(|(from, to)| CudaPair {
+                from,
+                to,
+                can_access: Fact::Known(true),
+                ..CudaPair::default()
+            })
+            .to_vec();
+    }
+    facts
+}
+
 /// The machine.
 pub fn machine() -> Facts {
     let [root, up, gpu_port, nic_port] = BRIDGES;
@@ -166,6 +229,11 @@ pub fn machine() -> Facts {
     }
     facts.driver = driver();
     facts.nvml = Fact::Known(NvmlOutcome::Read(Box::new(nvml())));
+    facts.cuda = Fact::Known(CudaOutcome::Read(Box::new(Cuda {
+        driver_version: Fact::Known(13000),
+        gpus: vec![cuda_gpu(0, GPU)],
+        ..Cuda::default()
+    })));
     facts.peer_memory = PeerMemory {
         nvidia_peermem: Fact::Known(true),
         nv_peer_mem: Fact::Known(false),
@@ -260,6 +328,7 @@ fn nvml() -> Nvml {
             persistence: Fact::Known(true),
             mig: Fact::Known(false),
             fabric: Fact::Known("not_supported".to_owned()),
+            fabric_registration: Fact::Unknown(unknown),
             performance_state: Fact::Known(0),
             virtualization: Fact::Known("none".to_owned()),
             architecture: Fact::Known("hopper".to_owned()),

@@ -8,7 +8,7 @@
 
 mod machine;
 
-pub use machine::{gpu, machine, node, options, rdma, root_port};
+pub use machine::{gpu, machine, node, options, rdma, root_port, two_gpus};
 
 use super::{Ctx, find, run_one};
 use crate::model::config::*;
@@ -130,6 +130,13 @@ pub fn nvml_gpu(facts: &mut Facts, change: impl FnOnce(&mut NvmlGpu)) {
     match &mut facts.nvml {
         Fact::Known(NvmlOutcome::Read(nvml)) => change(&mut nvml.gpus[0]),
         _ => panic!("no NVML"),
+    }
+}
+
+pub fn cuda_gpu(facts: &mut Facts, change: impl FnOnce(&mut CudaGpu)) {
+    match &mut facts.cuda {
+        Fact::Known(CudaOutcome::Read(cuda)) => change(&mut cuda.gpus[0]),
+        _ => panic!("no CUDA"),
     }
 }
 

@@ -106,10 +106,14 @@ pub fn name(path: &[String]) -> (String, String) {
         ["nvml", "read", "gpus", gpu, rest @ ..] => (format!("NVML GPU {gpu}"), rest),
         ["nvml", "read", "pairs", pair, rest @ ..] => (format!("NVML GPUs {pair}"), rest),
         ["nvml", "read", rest @ ..] => ("NVML".to_owned(), rest),
+        ["cuda", "read", "gpus", gpu, rest @ ..] => (format!("CUDA GPU {gpu}"), rest),
+        ["cuda", "read", "pairs", pair, rest @ ..] => (format!("CUDA GPUs {pair}"), rest),
+        ["cuda", "read", rest @ ..] => ("CUDA".to_owned(), rest),
         ["mapping", "tried", gpu, rest @ ..] => (format!("CPU mapping of GPU {gpu}"), rest),
         ["mapping", rest @ ..] => ("CPU mapping".to_owned(), rest),
         ["driver", "gpus", gpu, rest @ ..] => (format!("driver's GPU {gpu}"), rest),
         ["nvidia_nodes", node, rest @ ..] => (format!("node {node}"), rest),
+        ["fabric", "units", unit, rest @ ..] => (format!("unit {unit}"), rest),
         ["gdrdrv", "node", rest @ ..] => ("node /dev/gdrdrv".to_owned(), rest),
         ["kernel", "modules", module, rest @ ..] => (format!("module {module}"), rest),
         ["kernel", "iommu_groups", group, rest @ ..] => (format!("IOMMU group {group}"), rest),
@@ -149,7 +153,7 @@ pub const LINK_AT_BEST_OF_ATTRIBUTES: &str = "link at best in sysfs";
 
 /// The words of a field's name.
 fn phrase(name: &str) -> String {
-    const WORDS: [(&str, &str); 22] = [
+    const WORDS: [(&str, &str); 24] = [
         ("pci", "PCI"),
         ("numa", "NUMA"),
         ("rdma", "RDMA"),
@@ -159,6 +163,8 @@ fn phrase(name: &str) -> String {
         ("ats", "ATS"),
         ("aer", "AER"),
         ("sriov", "SR-IOV"),
+        ("cuda", "CUDA"),
+        ("imex", "IMEX"),
         ("mig", "MIG"),
         ("uuid", "UUID"),
         ("bar", "BAR"),

@@ -3,9 +3,9 @@
 use std::error::Error;
 
 use gdrcopy::{BackendKind, Gdr, MapRequest, Outcome, PinFlags};
-use gpu::{Allocation, Device, Gpu, Kind, Pattern};
+use gpu::{Allocation, Device, DeviceMemory, Gpu, Kind, Pattern, pointer};
 
-use crate::model::{BackendChoice, BackendOutcome, GpuMapping, MappingOutcome, MappingTrial};
+use crate::model::{BackendChoice, BackendOutcome, DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 
 /// A page of GPU memory.
 const BYTES: usize = 64 << 10;
@@ -29,7 +29,8 @@ pub fn try_each() -> MappingOutcome {
 }
 
 fn try_one(device: &Device) -> GpuMapping {
-    let (trial, backends) = match trial(device.ordinal) {
+    let mut dma_buf = None;
+    let (trial, backends) = match trial(device.ordinal, &mut dma_buf) {
         Ok(tried) => tried,
         Err(error) => {
             let reason = gpu::sentence(error.as_ref());
@@ -47,14 +48,17 @@ fn try_one(device: &Device) -> GpuMapping {
         ordinal: device.ordinal,
         trial,
         backends,
+        dma_buf,
     }
 }
 
 type Tried = (MappingTrial, Vec<BackendChoice>);
 
-fn trial(ordinal: u32) -> Result<Tried, Box<dyn Error>> {
+/// `dma_buf` is told even where the rest fails.
+fn trial(ordinal: u32, dma_buf: &mut Option<DmaBufTrial>) -> Result<Tried, Box<dyn Error>> {
     let gpu = Gpu::open(ordinal)?;
     let memory = gpu.allocate(Allocation::Malloc, BYTES)?;
+    *dma_buf = Some(export(&memory));
     let found = backends(&Gdr::explain_with(&memory));
     let gdr = Gdr::open()?;
     let backend = gdr.backend().to_string();
@@ -96,6 +100,16 @@ fn trial(ordinal: u32) -> Result<Tried, Box<dyn Error>> {
         },
     };
     Ok((trial, found))
+}
+
+/// Exports all of some memory as dma-buf, and gives the descriptor back at once.
+fn export(memory: &DeviceMemory) -> DmaBufTrial {
+    match pointer::dmabuf(memory.address(), BYTES, pointer::DmaBufMapping::Default) {
+        Ok(_) => DmaBufTrial::Exported,
+        Err(error) => DmaBufTrial::Refused {
+            reason: gpu::sentence(&error),
+        },
+    }
 }
 
 fn backends(found: &[gdrcopy::Explanation]) -> Vec<BackendChoice> {

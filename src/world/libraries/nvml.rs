@@ -6,7 +6,8 @@ use gpu::nvml::{Capability, Details, Gpu, Link, Outcome, Pair, Reading, Want};
 
 use super::NvmlWant;
 use crate::model::{
-    Bar1, Bdf, Fact, IdList, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus, Why,
+    Bar1, Bdf, FabricRegistration, Fact, IdList, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability,
+    P2pStatus, Why,
 };
 
 /// Reads NVML in this process.
@@ -76,6 +77,7 @@ fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
         cuda_version: asked(nvml.cuda_driver_version)
             .and_then(|version| u32::try_from(version).map_or(Fact::Unknown(Why::Broken), Fact::Known)),
         confidential_compute: fact(nvml.confidential_compute.state).map(|state| state.enabled),
+        protected_links: fact(nvml.confidential_compute.links).map(|links| word(&links)),
         unreachable: nvml
             .unreachable
             .into_iter()
@@ -117,6 +119,7 @@ fn without_details(index: u32, bdf: Bdf) -> NvmlGpu {
         persistence: Fact::default(),
         mig: Fact::default(),
         fabric: Fact::default(),
+        fabric_registration: Fact::default(),
         performance_state: Fact::default(),
         virtualization: Fact::default(),
         architecture: Fact::default(),
@@ -134,11 +137,21 @@ fn with_details(bare: NvmlGpu, details: Details) -> NvmlGpu {
         memory_total: fact(details.memory_total),
         persistence: fact(details.persistence),
         mig: fact(details.mig).map(|mig| mig.current),
-        fabric: fact(details.fabric).map(|fabric| word(&fabric.state)),
+        fabric: fact(details.fabric.clone()).map(|fabric| word(&fabric.state)),
+        fabric_registration: fact(details.fabric).map(registration),
         performance_state: fact(details.performance_state),
         virtualization: fact(details.virtualization).map(|mode| word(&mode)),
         architecture: fact(details.architecture).map(|architecture| word(&architecture)),
         ..bare
+    }
+}
+
+fn registration(fabric: gpu::nvml::Fabric) -> FabricRegistration {
+    FabricRegistration {
+        status: fabric.status,
+        clique: fabric.clique_id,
+        cluster: fabric.cluster_uuid.bytes().any(|byte| !matches!(byte, b'0' | b'-')),
+        health: fabric.health.map(|health| word(&health)),
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::path::PathBuf;
 
 use gdr_sys::cuda::{self as sys, CuResult, Functions};
 
@@ -42,11 +43,23 @@ pub(crate) type Answer<T> = Result<T, Failure>;
 impl Driver {
     /// The process's driver; `cuInit` is called, which makes no context and may be called any number of times.
     pub(crate) fn open() -> Result<Self, crate::Error> {
-        let driver = Self {
-            functions: sys::library()?.functions(),
-        };
-        call!(driver, cuInit(0)).map_err(crate::Error::Initialise)?;
+        let (driver, _) = Self::found()?;
+        driver.initialise().map_err(crate::Error::Initialise)?;
         Ok(driver)
+    }
+
+    /// The process's driver before it is initialised, and its file. All but [`Self::version`] wants
+    /// [`Self::initialise`] first.
+    pub(crate) fn found() -> Result<(Self, PathBuf), crate::Error> {
+        let library = sys::library()?;
+        let driver = Self {
+            functions: library.functions(),
+        };
+        Ok((driver, library.path().to_owned()))
+    }
+
+    pub(crate) fn initialise(self) -> Answer<()> {
+        call!(self, cuInit(0))
     }
 
     /// 1000 × major + 10 × minor of the newest CUDA this driver serves.
@@ -94,6 +107,11 @@ impl Driver {
     pub(crate) fn p2p_attribute(self, attribute: u32, from: sys::Device, to: sys::Device) -> Answer<i32> {
         let mut out = 0;
         call!(self, cuDeviceGetP2PAttribute(&mut out, attribute, from, to)).map(|()| out)
+    }
+
+    pub(crate) fn can_access_peer(self, from: sys::Device, to: sys::Device) -> Answer<bool> {
+        let mut out = 0;
+        call!(self, cuDeviceCanAccessPeer(&mut out, from, to)).map(|()| out != 0)
     }
 
     pub(crate) fn primary_is_active(self, device: sys::Device) -> Answer<bool> {

@@ -1,0 +1,176 @@
+//! One round of questions against the simulated CUDA: what is told, what is refused, and that nothing makes a context.
+//!
+//! The library is opened once a process, so each case runs in a process of its own: this test starts itself.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use fake_nvml_build::{Driver, cuda};
+use gpu::{Attribute, P2pAttribute, survey};
+use serde_json::{Value, json};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Set for the process that asks.
+const CHILD: &str = "GDR_TEST_SURVEY";
+
+/// What a survey says, as one JSON value a test can look at.
+fn asked() -> Value {
+    let attributes = [
+        Attribute::COMPUTE_CAPABILITY_MAJOR,
+        Attribute::GPU_DIRECT_RDMA_SUPPORTED,
+        Attribute::GPU_DIRECT_RDMA_WRITES_ORDERING,
+        Attribute::DMA_BUF_SUPPORTED,
+    ];
+    let found = match survey(&attributes, &[P2pAttribute::ACCESS_SUPPORTED]) {
+        Ok(found) => found,
+        Err(error) => return json!({"no_library": error.to_string()}),
+    };
+    let gpus = match found.gpus {
+        Err(failure) => json!(failure.to_string()),
+        Ok(gpus) => json!(
+            gpus.iter()
+                .map(|gpu| json!({
+                    "ordinal": gpu.ordinal,
+                    "pci": gpu.pci.map(|pci| pci.to_string()),
+                    "name": gpu.name.as_ref().ok(),
+                    "attributes": gpu.attributes.iter().map(|(number, value)| match value {
+                        Ok(value) => json!([number.0, value]),
+                        Err(failure) => json!([number.0, failure.to_string()]),
+                    }).collect::<Vec<_>>(),
+                }))
+                .collect::<Vec<_>>()
+        ),
+    };
+    let pairs = found.pairs.iter().map(|pair| {
+        let peer = match &pair.attributes[0].1 {
+            Ok(value) => json!(value),
+            Err(failure) => json!(failure.to_string()),
+        };
+        json!([pair.from, pair.to, pair.can_access.as_ref().ok(), peer])
+    });
+    json!({
+        "version": found.version.ok(),
+        "gpus": gpus,
+        "pairs": pairs.collect::<Vec<_>>(),
+        "library": found.library.file_name().map(|name| name.to_string_lossy().into_owned()),
+    })
+}
+
+#[test]
+fn child() {
+    if let Some(answer) = std::env::var_os(CHILD) {
+        fs::write(answer, asked().to_string()).expect("the answer is written");
+    }
+}
+
+/// A survey of this machine in a process of its own.
+fn survey_of(driver: Driver, machine: &Value) -> Result<Value, Box<dyn std::error::Error>> {
+    let directory = tempfile::tempdir()?;
+    let (file, answer) = (directory.path().join("machine.json"), directory.path().join("answer"));
+    fs::write(&file, machine.to_string())?;
+    let status = Command::new(std::env::current_exe()?)
+        .args(["--exact", "child"])
+        .env(CHILD, &answer)
+        .envs(cuda::environment(&cuda::build(driver)?, &file))
+        .output()?
+        .status;
+    assert!(status.success());
+    Ok(serde_json::from_str(&fs::read_to_string(&answer)?)?)
+}
+
+fn machine(name: &str) -> Result<Value, Box<dyn std::error::Error>> {
+    Ok(serde_json::from_str(&fs::read_to_string(cuda::machine(name))?)?)
+}
+
+#[test]
+fn two_gpus_are_told_apart_and_each_way_between_them() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let log = directory.path().join("log");
+    let mut two = machine("two")?;
+    two["gpus"][1]["attributes"] = json!({"116": 0});
+    two["pairs"] = json!([{"from": 1, "to": 0, "can_access": false}]);
+    two["log"] = json!(log);
+    let found = survey_of(Driver::Current, &two)?;
+    assert_eq!(found["version"], 13_000);
+    assert_eq!(found["library"], "libcuda.so.1");
+    assert_eq!(
+        found["gpus"],
+        json!([
+            {"ordinal": 0, "pci": "0000:03:00.0", "name": "NVIDIA H200",
+             "attributes": [[75, 9], [116, 1], [118, 200], [124, 1]]},
+            {"ordinal": 1, "pci": "0000:05:00.0", "name": "NVIDIA H200",
+             "attributes": [[75, 9], [116, 0], [118, 200], [124, 1]]},
+        ])
+    );
+    assert_eq!(found["pairs"], json!([[0, 1, true, 1], [1, 0, false, 1]]));
+    let log = fs::read_to_string(&log)?;
+    assert!(log.contains("cuDeviceGetAttribute"), "{log}");
+    assert!(
+        !log.contains("Ctx") && !log.contains("cuMem"),
+        "a context was touched: {log}"
+    );
+    Ok(())
+}
+
+#[test]
+fn an_old_driver_answers_what_it_knows() -> Outcome {
+    let mut old = machine("old")?;
+    old["gpus"] = json!([{"bdf": "0000:03:00.0"}, {}]);
+    old["pair"] = json!({"can_access": true});
+    let found = survey_of(Driver::Old, &old)?;
+    assert_eq!(found["version"], 9010);
+    let gpu = &found["gpus"][0];
+    assert_eq!(
+        gpu["attributes"],
+        json!([[75, 6], [116, null], [118, null], [124, null]])
+    );
+    assert_eq!(found["gpus"][1]["pci"], Value::Null, "no PCI device");
+    assert_eq!(
+        found["pairs"][0],
+        json!([0, 1, true, "this driver has no cuDeviceGetP2PAttribute"])
+    );
+    Ok(())
+}
+
+#[test]
+fn a_driver_that_does_not_start_keeps_its_code_and_its_version() -> Outcome {
+    for (code, words) in [
+        (100, "cuInit: CUDA_ERROR_NO_DEVICE (100)"),
+        (802, "cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802)"),
+        (803, "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"),
+        (4711, "cuInit: CUDA error 4711"),
+    ] {
+        let refuses = json!({"driver_version": 12_040, "gpus": [{}], "errors": {"cuInit": code}});
+        let found = survey_of(Driver::Current, &refuses)?;
+        assert_eq!((&found["version"], &found["gpus"]), (&json!(12_040), &json!(words)));
+    }
+    let lost = json!({"gpus": [{"bdf": "0000:03:00.0"}], "errors": {"cuDeviceGetAttribute": 999}});
+    let found = survey_of(Driver::Current, &lost)?;
+    assert_eq!(found["gpus"][0]["pci"], "0000:03:00.0", "the rest still stands");
+    assert_eq!(
+        found["gpus"][0]["attributes"][1],
+        json!([116, "cuDeviceGetAttribute: CUDA_ERROR_UNKNOWN (999)"])
+    );
+    Ok(())
+}
+
+#[test]
+fn no_library_is_the_only_error() -> Outcome {
+    if Path::new("/usr/lib/x86_64-linux-gnu/libcuda.so.1").exists() {
+        return Ok(());
+    }
+    let directory = tempfile::tempdir()?;
+    let answer = directory.path().join("answer");
+    let status = Command::new(std::env::current_exe()?)
+        .args(["--exact", "child"])
+        .env(CHILD, &answer)
+        .output()?
+        .status;
+    assert!(status.success());
+    let found: Value = serde_json::from_str(&fs::read_to_string(&answer)?)?;
+    let words = found["no_library"].as_str().unwrap_or_default();
+    assert!(words.starts_with("no libcuda.so.1 on this machine"), "{found}");
+    Ok(())
+}

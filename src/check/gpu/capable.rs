@@ -1,0 +1,170 @@
+//! gpu.rdma-capable: CUDA says that other devices may reach this GPU's memory.
+
+use super::reading::{CUDA, cuda_gpu, each, shown};
+use crate::check::{Ctx, Judgement, words};
+use crate::model::{ComputeCapability, CudaGpu, Fact, PciDevice, Why};
+
+/// Kepler, the first generation with GPUDirect RDMA.
+const KEPLER: ComputeCapability = ComputeCapability { major: 3, minor: 0 };
+
+/// Each GPU. One of the two ways, nv-p2p and dma-buf, is enough.
+pub fn capable(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    each(ctx, |device| {
+        let subject = words::device(ctx, device.bdf);
+        match cuda_gpu(ctx, device.bdf) {
+            Ok(gpu) => judge(subject, device, gpu)
+                .evidence(format!("{CUDA}: GPU_DIRECT_RDMA_SUPPORTED (116)"), shown(&gpu.rdma))
+                .evidence(format!("{CUDA}: DMA_BUF_SUPPORTED (124)"), shown(&gpu.dma_buf)),
+            Err(gap) => gap.unknown(subject),
+        }
+    })
+}
+
+fn judge(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
+    let ways = match (&gpu.rdma, &gpu.dma_buf) {
+        (Fact::Known(true), Fact::Known(true)) => "by nv-p2p (nvidia-peermem, gdrdrv) and by dma-buf",
+        (Fact::Known(true), _) => "by nv-p2p (nvidia-peermem, gdrdrv)",
+        (_, Fact::Known(true)) => "by dma-buf",
+        (Fact::Known(false), _) => return none(subject, gpu),
+        (Fact::Unknown(Why::NotCovered), _) => return by_product(subject, device, gpu),
+        (Fact::Unknown(why), _) => return Judgement::unknown(subject, *why, "CUDA attributes 116 and 124"),
+    };
+    Judgement::pass(subject, format!("Its memory can be reached by other devices: {ways}."))
+}
+
+fn none(subject: String, gpu: &CudaGpu) -> Judgement {
+    match gpu.integrated {
+        Fact::Known(true) => Judgement::info(
+            subject,
+            "It shares the CPU's memory and has no GPUDirect RDMA, by design: a NIC reaches what cuMemHostAlloc gives.",
+        )
+        .advice("allocate with cuMemHostAlloc and register that memory as host memory (ibv_reg_mr)"),
+        _ => Judgement::broken(
+            subject,
+            "CUDA offers no GPUDirect RDMA on it, neither by nv-p2p nor by dma-buf: its memory cannot be registered with \
+             a NIC, nor mapped by gdrcopy.",
+        )
+        .advice(
+            "use a data-centre or professional GPU (once Tesla and Quadro): others stage through host memory; a virtual \
+             GPU and confidential computing take it away too, see gpu.vgpu and gpu.confidential",
+        ),
+    }
+}
+
+/// A driver before CUDA 11.3 does not know the attribute: the product decides, as it did in those days.
+fn by_product(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
+    const OLD: &str = "the driver is too old to say it by itself (CUDA 11.3)";
+    let name = gpu.name.known().map_or("", String::as_str);
+    let consumer = ["GeForce", "TITAN", "GTX"].iter().any(|word| name.contains(word));
+    // 3D controllers have no display: the data-centre boards.
+    let board = device.ids.known().is_some_and(|ids| ids.class_and_subclass() == 0x0302);
+    let professional = board || ["Tesla", "Quadro"].iter().any(|word| name.contains(word));
+    let old_enough = gpu.compute.known().is_some_and(|compute| *compute >= KEPLER);
+    let judgement = match (consumer, professional, &gpu.compute) {
+        (true, _, _) => Judgement::broken(
+            subject,
+            format!("It is no data-centre or professional GPU, and has no GPUDirect RDMA; {OLD}."),
+        )
+        .advice("use a data-centre or professional GPU (once Tesla and Quadro): others stage through host memory"),
+        (_, true, Fact::Known(_)) if !old_enough => Judgement::broken(
+            subject,
+            format!("It is older than Kepler, and has no GPUDirect RDMA; {OLD}."),
+        )
+        .advice("use a GPU of the Kepler generation or later"),
+        (_, true, Fact::Known(_)) => Judgement::pass(
+            subject,
+            format!("A data-centre or professional GPU of Kepler or later, which has GPUDirect RDMA; {OLD}."),
+        ),
+        _ => Judgement::unknown(subject, Why::NotCovered, "CUDA attributes 116 and 124")
+            .needs("a driver of CUDA 11.3 or later"),
+    };
+    let judgement = judgement.evidence(format!("{CUDA}: name"), name);
+    match gpu.compute {
+        Fact::Known(ComputeCapability { major, minor }) => {
+            judgement.evidence(format!("{CUDA}: compute capability"), format!("{major}.{minor}"))
+        }
+        Fact::Unknown(_) => judgement,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{cuda_gpu, machine, only};
+    use crate::model::{CudaOutcome, Facts, Outcome};
+
+    fn with(rdma: Fact<bool>, dma_buf: Fact<bool>) -> Facts {
+        let mut facts = machine();
+        cuda_gpu(&mut facts, |gpu| (gpu.rdma, gpu.dma_buf) = (rdma, dma_buf));
+        facts
+    }
+
+    #[test]
+    fn either_way_is_enough() {
+        let (yes, no) = (Fact::Known(true), Fact::Known(false));
+        for (rdma, dma_buf, outcome, words) in [
+            (
+                &yes,
+                &yes,
+                Outcome::Pass,
+                "by nv-p2p (nvidia-peermem, gdrdrv) and by dma-buf.",
+            ),
+            (&no, &yes, Outcome::Pass, "by dma-buf."),
+            (&yes, &no, Outcome::Pass, "by nv-p2p"),
+            (&no, &no, Outcome::Fail, "no GPUDirect RDMA"),
+            (&no, &Fact::default(), Outcome::Fail, "no GPUDirect RDMA"),
+            (&Fact::Unknown(Why::Broken), &no, Outcome::Unknown, "unreadable"),
+        ] {
+            let found = only("gpu.rdma-capable", &with(rdma.clone(), dma_buf.clone()));
+            assert_eq!(found.outcome, outcome, "{found:#?}");
+            assert!(found.message.contains(words), "{}", found.message);
+        }
+        let mut shared = with(no.clone(), no);
+        cuda_gpu(&mut shared, |gpu| gpu.integrated = Fact::Known(true));
+        assert_eq!(only("gpu.rdma-capable", &shared).outcome, Outcome::Info, "by design");
+    }
+
+    #[test]
+    fn an_old_driver_leaves_it_to_the_product() {
+        for (name, class, major, outcome) in [
+            ("Tesla P100-PCIE-16GB", 0x03_0200, 6, Outcome::Pass),
+            ("Quadro M6000", 0x03_0000, 5, Outcome::Pass),
+            ("Tesla M2090", 0x03_0200, 2, Outcome::Fail),
+            ("GeForce GTX 1080", 0x03_0000, 6, Outcome::Fail),
+            ("Graphics Device", 0x03_0000, 6, Outcome::Unknown),
+        ] {
+            let mut facts = with(Fact::default(), Fact::default());
+            cuda_gpu(&mut facts, |gpu| {
+                gpu.name = Fact::Known(name.to_owned());
+                gpu.compute = Fact::Known(ComputeCapability { major, minor: 0 });
+            });
+            for device in crate::check::testing::Edit::devices_mut(&mut facts) {
+                device.ids = device.ids.clone().map(|ids| crate::model::Ids {
+                    class: if ids.is_nvidia_gpu() { class } else { ids.class },
+                    ..ids
+                });
+            }
+            assert_eq!(only("gpu.rdma-capable", &facts).outcome, outcome, "{name}");
+        }
+    }
+
+    #[test]
+    fn without_cuda_it_is_unknown_and_says_why() {
+        let mut facts = machine();
+        for (outcome, needs) in [
+            (Fact::Unknown(Why::NotCovered), "gdr snapshot"),
+            (Fact::Unknown(Why::TimedOut), "a CUDA that answers"),
+            (
+                Fact::Known(CudaOutcome::Absent {
+                    reason: "no file".to_owned(),
+                }),
+                "libcuda.so.1, which is not here",
+            ),
+        ] {
+            facts.cuda = outcome;
+            let found = only("gpu.rdma-capable", &facts);
+            assert_eq!(found.outcome, Outcome::Unknown);
+            assert!(found.needs.as_deref().unwrap_or_default().contains(needs), "{found:#?}");
+        }
+    }
+}

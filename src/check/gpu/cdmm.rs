@@ -1,0 +1,90 @@
+//! gpu.cdmm: whether the driver or the kernel manages a coherent GPU's memory.
+
+use super::reading::each;
+use crate::check::{Ctx, Judgement, words};
+use crate::model::{Fact, PciDevice};
+
+const OPTION: &str = "CoherentGPUMemoryMode";
+const OLDER: &str = "EnableUserNUMAManagement";
+const PARAMS: &str = "/proc/driver/nvidia/params";
+
+/// Each coherent GPU.
+pub fn cdmm(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    each(ctx, |device| judge(ctx, device))
+}
+
+fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
+    let subject = words::device(ctx, device.bdf);
+    match &device.ids {
+        Fact::Known(ids) if !ids.is_coherent_gpu() => {
+            return Judgement::skip(subject, "Its memory is not coherent with the CPU's.");
+        }
+        Fact::Known(_) => {}
+        Fact::Unknown(why) => return Judgement::unknown(subject, *why, "/sys/bus/pci/devices/*/{vendor,device}"),
+    }
+    let source = format!("{PARAMS}: {OPTION}");
+    let params = match &ctx.facts.driver.params {
+        Fact::Known(Some(params)) => params,
+        Fact::Known(None) => return Judgement::skip(subject, "The NVIDIA driver is not loaded."),
+        Fact::Unknown(why) => return Judgement::unknown(subject, *why, &source),
+    };
+    let mode = params.get(OPTION).map_or("", String::as_str);
+    // The driver compares the whole word, case and all, and takes any other for none (os-registry.c). The older option
+    // does the same.
+    let by_driver = mode == "driver" || params.get(OLDER).is_some_and(|value| value == "0");
+    let judgement = match by_driver {
+        true => Judgement::info(
+            subject,
+            "The driver manages its memory (CDMM): it is no NUMA node, and the CPU reaches it through mappings alone \
+             (gdrcopy, cudaMallocManaged).",
+        ),
+        false => Judgement::pass(
+            subject,
+            "The kernel manages its memory as a NUMA node: the CPU reaches it as it does its own.",
+        ),
+    };
+    let node = ctx
+        .facts
+        .nvml()
+        .and_then(|nvml| nvml.gpus.iter().find(|gpu| gpu.bdf == device.bdf));
+    let judgement = match node.map(|gpu| &gpu.memory_node) {
+        Some(Fact::Known(Some(node))) => judgement.evidence("nvmlDeviceGetNumaNodeId", node.to_string()),
+        Some(Fact::Known(None)) => judgement.evidence("nvmlDeviceGetNumaNodeId", "no node"),
+        _ => judgement,
+    };
+    judgement.evidence(source, if mode.is_empty() { "not set" } else { mode })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::testing::{Edit, GPU, machine, only, set_device_id};
+    use crate::model::{Fact, Outcome, Why};
+
+    #[test]
+    fn only_a_coherent_gpu_has_modes() {
+        assert_eq!(only("gpu.cdmm", &machine()).outcome, Outcome::Skip);
+        let mut facts = machine();
+        set_device_id(&mut facts, GPU, 0x2342);
+        assert_eq!(
+            only("gpu.cdmm", &facts).outcome,
+            Outcome::Pass,
+            "a driver before 580.65 has no such parameter"
+        );
+        facts.param("CoherentGPUMemoryMode", "numa");
+        assert_eq!(only("gpu.cdmm", &facts).outcome, Outcome::Pass);
+        facts.param("CoherentGPUMemoryMode", "driver");
+        let found = only("gpu.cdmm", &facts);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert!(found.message.contains("no NUMA node"), "{}", found.message);
+        facts.param("CoherentGPUMemoryMode", "banana");
+        assert_eq!(
+            only("gpu.cdmm", &facts).outcome,
+            Outcome::Pass,
+            "the driver takes it for none"
+        );
+        facts.param("EnableUserNUMAManagement", "0");
+        assert_eq!(only("gpu.cdmm", &facts).outcome, Outcome::Info);
+        facts.driver.params = Fact::Unknown(Why::Denied);
+        assert_eq!(only("gpu.cdmm", &facts).outcome, Outcome::Unknown);
+    }
+}

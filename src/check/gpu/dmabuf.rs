@@ -1,0 +1,186 @@
+//! gpu.dmabuf: the driver exports this GPU's memory as dma-buf.
+
+use super::flavour::peermem_is_open;
+use super::reading::{CUDA, cuda_gpu, each, shown};
+use crate::check::version::{self, Flavour, Generation};
+use crate::check::{Ctx, Judgement, words};
+use crate::model::{DmaBufTrial, Fact, MappingOutcome, PciDevice, Why};
+
+/// Each GPU.
+pub fn dmabuf(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    each(ctx, |device| judge(ctx, device))
+}
+
+fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
+    let subject = words::device(ctx, device.bdf);
+    let gpu = match cuda_gpu(ctx, device.bdf) {
+        Ok(gpu) => gpu,
+        // These never do, whatever CUDA would say.
+        Err(_) if proprietary(ctx) => return without(ctx, device, subject).evidence(CUDA, "not asked"),
+        Err(gap) => return gap.unknown(subject),
+    };
+    let judgement = match (&gpu.dma_buf, trial(ctx, device)) {
+        (Fact::Known(true), Some(DmaBufTrial::Refused { reason })) => Judgement::broken(
+            subject,
+            "CUDA says that it exports dma-buf, and refused to: registration by dma-buf fails.",
+        )
+        .evidence("cuMemGetHandleForAddressRange", reason)
+        .advice("dmesg | grep NVRM tells what the driver met; confidential computing and MIG are in the way of it"),
+        (Fact::Known(true), Some(DmaBufTrial::Exported)) => {
+            Judgement::pass(subject, "Its memory was exported as dma-buf.")
+                .evidence("cuMemGetHandleForAddressRange", "a descriptor")
+        }
+        (Fact::Known(true), _) => Judgement::pass(subject, "Its memory can be exported as dma-buf."),
+        (Fact::Known(false), _) if gpu.integrated == Fact::Known(true) => Judgement::info(
+            subject,
+            "It shares the CPU's memory and exports no dma-buf, by design: a NIC reaches what cuMemHostAlloc gives.",
+        ),
+        // A driver before 11.7 does not know the attribute, and exports nothing.
+        (Fact::Known(false) | Fact::Unknown(Why::NotCovered), _) => without(ctx, device, subject),
+        (Fact::Unknown(why), _) => Judgement::unknown(subject, *why, "CUDA attribute 124"),
+    };
+    judgement.evidence(format!("{CUDA}: DMA_BUF_SUPPORTED (124)"), shown(&gpu.dma_buf))
+}
+
+/// What came of exporting some of its memory, where that was tried.
+fn trial<'a>(ctx: &Ctx<'a>, device: &PciDevice) -> Option<&'a DmaBufTrial> {
+    match ctx.facts.mapping.as_ref()?.known()? {
+        MappingOutcome::Tried(gpus) => gpus.iter().find(|gpu| gpu.bdf == Some(device.bdf))?.dma_buf.as_ref(),
+        _ => None,
+    }
+}
+
+fn proprietary(ctx: &Ctx<'_>) -> bool {
+    version::flavour(ctx.facts) == Fact::Known(Some(Flavour::Proprietary))
+}
+
+/// nvidia-peermem is the other road: where that is open, nothing is lost.
+fn without(ctx: &Ctx<'_>, device: &PciDevice, subject: String) -> Judgement {
+    let old = matches!(version::driver(ctx.facts).present(), Some(driver) if version::branch(driver) < Some(515));
+    let before_turing = Generation::of_device(device) == Some(Generation::BeforeTuring);
+    let (because, advice) = match (before_turing, proprietary(ctx), old) {
+        (true, _, _) => (
+            "GPUs before Turing are driven by the proprietary kernel modules, which export none",
+            "modprobe nvidia-peermem (nv_peer_mem before driver 470)",
+        ),
+        (_, true, false) => (
+            "the proprietary kernel modules export none",
+            "modprobe nvidia-peermem, or install the open kernel modules of the same version",
+        ),
+        (_, _, true) => (
+            "drivers before 515 export none",
+            "modprobe nvidia-peermem (nv_peer_mem before driver 470), or install a driver of 515 or later with open \
+             kernel modules",
+        ),
+        (_, false, false) => (
+            "the driver does not offer it here, as on some virtual GPUs",
+            "modprobe nvidia-peermem; dmesg | grep NVRM may tell why the driver does not offer dma-buf",
+        ),
+    };
+    let open = peermem_is_open(ctx);
+    let message = format!("Its memory is not exported as dma-buf: {because}. nvidia-peermem is the only road for RDMA");
+    match (open, ctx.facts.rdma.known().is_some_and(Vec::is_empty)) {
+        (true, _) => Judgement::info(subject, format!("{message}, and it is open."))
+            .evidence("nvidia-peermem", "open: see peermem.loaded"),
+        (false, true) => Judgement::info(subject, format!("{message}; there is no RDMA device.")),
+        (false, false) => Judgement::broken(subject, format!("{message}.")).advice(advice),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{GPU, bdf, cuda_gpu, machine, only, set_device_id};
+    use crate::model::{Facts, GpuMapping, MappingTrial, Outcome};
+
+    fn exports(dma_buf: Fact<bool>) -> Facts {
+        let mut facts = machine();
+        cuda_gpu(&mut facts, |gpu| gpu.dma_buf = dma_buf);
+        facts
+    }
+
+    fn no_peermem(facts: &mut Facts) {
+        facts.peer_memory.clients = Fact::Known(None);
+        facts.peer_memory.nvidia_peermem = Fact::Known(false);
+    }
+
+    #[test]
+    fn without_it_the_other_road_decides() {
+        let mut facts = exports(Fact::Known(true));
+        assert_eq!(only("gpu.dmabuf", &facts).outcome, Outcome::Pass);
+        facts = exports(Fact::Known(false));
+        let found = only("gpu.dmabuf", &facts);
+        assert_eq!(found.outcome, Outcome::Info, "nvidia-peermem is open");
+        no_peermem(&mut facts);
+        let found = only("gpu.dmabuf", &facts);
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert!(found.message.ends_with("the only road for RDMA."), "{}", found.message);
+        facts.rdma = Fact::Known(Vec::new());
+        assert_eq!(
+            only("gpu.dmabuf", &facts).outcome,
+            Outcome::Info,
+            "nobody is there to use it"
+        );
+    }
+
+    #[test]
+    fn says_why_there_is_none() {
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
+        for (device, line, driver, words) in [
+            (0x1db4, closed, "535.129.03", "before Turing"),
+            (
+                0x20b0,
+                closed,
+                "535.129.03",
+                "the proprietary kernel modules export none",
+            ),
+            (0x20b0, closed, "470.82.01", "drivers before 515"),
+        ] {
+            let mut facts = exports(Fact::default());
+            no_peermem(&mut facts);
+            set_device_id(&mut facts, GPU, device);
+            facts.driver.version_line = Fact::Known(Some(line.to_owned()));
+            facts.driver.module_version = Fact::Known(Some(driver.to_owned()));
+            let found = only("gpu.dmabuf", &facts);
+            assert_eq!(found.outcome, Outcome::Warn);
+            assert!(found.message.contains(words), "{}", found.message);
+            let advice = found.fix.map(|fix| fix.command).unwrap_or_default();
+            assert!(device != 0x1db4 || !advice.contains("open"), "never open before Turing");
+            facts.cuda = Fact::Unknown(Why::NotCovered);
+            assert_eq!(
+                only("gpu.dmabuf", &facts).outcome,
+                Outcome::Warn,
+                "the flavour is enough"
+            );
+        }
+    }
+
+    #[test]
+    fn an_export_that_was_tried_counts() {
+        let with = |trial| {
+            let mut facts = exports(Fact::Known(true));
+            facts.mapping = Some(Fact::Known(MappingOutcome::Tried(vec![GpuMapping {
+                bdf: Some(bdf(GPU)),
+                ordinal: 0,
+                trial: MappingTrial::NotTried { reason: String::new() },
+                backends: Vec::new(),
+                dma_buf: Some(trial),
+            }])));
+            only("gpu.dmabuf", &facts)
+        };
+        assert!(with(DmaBufTrial::Exported).message.contains("was exported"));
+        let reason = "cuMemGetHandleForAddressRange: CUDA_ERROR_NOT_SUPPORTED (801)".to_owned();
+        assert_eq!(with(DmaBufTrial::Refused { reason }).outcome, Outcome::Warn);
+    }
+
+    #[test]
+    fn without_cuda_it_is_unknown() {
+        let mut facts = machine();
+        facts.cuda = Fact::Unknown(Why::TimedOut);
+        assert_eq!(only("gpu.dmabuf", &facts).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("gpu.dmabuf", &exports(Fact::Unknown(Why::Broken))).outcome,
+            Outcome::Unknown
+        );
+    }
+}

@@ -1,0 +1,322 @@
+//! gpu.fabric: the GPUs have joined the NVLink fabric of their switches.
+//!
+//! NVML knows from Hopper on. Before, the switches are PCI functions of class 0680, and whether they were set up shows in
+//! `cuInit` alone, which answers 802 until then.
+
+use super::reading::{asked_in_full, each, nvml_gpu};
+use crate::check::{Ctx, Judgement, version, words};
+use crate::model::{CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why};
+
+const SOURCE: &str = "nvmlDeviceGetGpuFabricInfoV";
+/// `CUDA_ERROR_SYSTEM_NOT_READY`.
+const NOT_READY: i32 = 802;
+
+/// What `cuInit` came to, as far as the fabric is concerned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Starts,
+    NotReady,
+    /// It was not asked, or failed for another reason.
+    Unknown,
+}
+
+/// One judgement where CUDA waits for the fabric, else one for each GPU.
+pub fn fabric(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let start = match &ctx.facts.cuda {
+        Fact::Known(CudaOutcome::Read(_)) => Start::Starts,
+        Fact::Known(CudaOutcome::Failed {
+            code: Some(NOT_READY), ..
+        }) => Start::NotReady,
+        _ => Start::Unknown,
+    };
+    match start {
+        Start::NotReady => vec![not_ready(ctx)],
+        _ => each(ctx, |device| judge(ctx, device, start)),
+    }
+}
+
+fn not_ready(ctx: &Ctx<'_>) -> Judgement {
+    let states: Vec<&str> = ctx
+        .facts
+        .nvml()
+        .map(|nvml| {
+            nvml.gpus
+                .iter()
+                .filter_map(|gpu| gpu.fabric.known())
+                .map(String::as_str)
+                .collect()
+        })
+        .unwrap_or_default();
+    let member = states.iter().any(|state| *state != "not_supported") || switches(ctx) > 0;
+    let confidential = ctx
+        .facts
+        .nvml()
+        .is_some_and(|nvml| nvml.confidential_compute == Fact::Known(true));
+    let judgement = match (member, confidential) {
+        (_, true) => Judgement::broken(
+            "machine",
+            "CUDA does not start: the GPUs of this confidential machine are not yet declared ready.",
+        )
+        .advice("nvidia-smi conf-compute -srs 1, after attestation"),
+        (true, _) => mend(
+            ctx,
+            Judgement::broken("machine", "CUDA does not start: the NVLink fabric is not set up."),
+        ),
+        (false, _) => Judgement::broken(
+            "machine",
+            "CUDA does not start: it says that the system is not ready, as it does before an NVLink fabric is set up.",
+        )
+        .advice("systemctl status nvidia-fabricmanager, where there are NVLink switches; else dmesg | grep -i -e NVRM -e Xid"),
+    };
+    let judgement = judgement.evidence("cuInit", "CUDA_ERROR_SYSTEM_NOT_READY (802)");
+    let judgement = match states.is_empty() {
+        true => judgement,
+        false => judgement.evidence(SOURCE, states.join(", ")),
+    };
+    manager(ctx, judgement)
+}
+
+fn judge(ctx: &Ctx<'_>, device: &PciDevice, start: Start) -> Judgement {
+    let subject = words::device(ctx, device.bdf);
+    let gpu = match nvml_gpu(ctx, device.bdf) {
+        Ok(gpu) => gpu,
+        Err(_) if start == Start::Starts => {
+            return Judgement::pass(subject, "CUDA starts: it does not wait for an NVLink fabric.")
+                .evidence("cuInit", "success");
+        }
+        Err(gap) => return gap.unknown(subject),
+    };
+    match &gpu.fabric {
+        Fact::Known(state) if state == "completed" => completed(ctx, subject, gpu),
+        Fact::Known(state) if state == "not_supported" => no_member(ctx, subject, gpu, start).evidence(SOURCE, state),
+        Fact::Known(state) => waiting(ctx, subject, state, start),
+        Fact::Unknown(Why::NotCovered) if asked_in_full(gpu) => {
+            no_member(ctx, subject, gpu, start).evidence(SOURCE, "not supported")
+        }
+        Fact::Unknown(why) => Judgement::unknown(subject, *why, SOURCE),
+    }
+}
+
+fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
+    let ended = gpu.fabric_registration.known();
+    match ended {
+        Some(FabricRegistration { status, .. }) if *status != 0 => {
+            let message =
+                format!("Its registration with the NVLink fabric failed (NVML code {status}): peers are not reached.");
+            manager(ctx, mend(ctx, Judgement::broken(subject, message)))
+        }
+        Some(FabricRegistration {
+            health: Some(health), ..
+        }) if health == "unhealthy" || health == "limited_capacity" => Judgement::broken(
+            subject,
+            format!("It has joined the NVLink fabric, whose health is '{health}': links to peers are slower or lost."),
+        )
+        .weighing(Severity::Warn)
+        .advice("nvidia-smi nvlink -s and nvidia-smi -q (Fabric) show which links; dmesg | grep -i -e NVRM -e Xid")
+        .evidence(SOURCE, health.as_str()),
+        _ => Judgement::pass(subject, "It has joined the NVLink fabric."),
+    }
+    .evidence(SOURCE, "completed")
+}
+
+/// A GPU that NVML knows in no fabric: before Hopper it may have switches all the same.
+fn no_member(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu, start: Start) -> Judgement {
+    let older = matches!(gpu.architecture.known().map(String::as_str), Some("volta" | "ampere"));
+    match (switches(ctx), older, start) {
+        (0, _, _) | (_, false, _) => Judgement::skip(subject, "It belongs to no NVLink fabric."),
+        (count, true, Start::Starts) => Judgement::pass(
+            subject,
+            format!("CUDA starts: the {count} NVLink switches of this machine are set up."),
+        )
+        .evidence("cuInit", "success"),
+        (count, true, _) => manager(
+            ctx,
+            Judgement::undetermined(
+                subject,
+                format!("cannot tell whether the {count} NVLink switches of this machine are set up"),
+            )
+            .needs("a CUDA that starts: cuInit answers 802 until they are"),
+        ),
+    }
+}
+
+fn waiting(ctx: &Ctx<'_>, subject: String, state: &str, start: Start) -> Judgement {
+    let words = state.replace('_', " ");
+    let judgement = match start {
+        Start::Starts => Judgement::info(
+            subject,
+            format!("Its registration with the NVLink fabric is {words}, yet CUDA starts: alone it works, without peers over NVLink."),
+        )
+        .evidence("cuInit", "success"),
+        _ => mend(
+            ctx,
+            Judgement::broken(
+                subject,
+                format!("Its registration with the NVLink fabric is {words}: CUDA does not start until it is completed."),
+            ),
+        ),
+    };
+    manager(ctx, judgement.evidence(SOURCE, state))
+}
+
+fn switches(ctx: &Ctx<'_>) -> usize {
+    let of = |device: &&PciDevice| device.ids.known().is_some_and(|ids| ids.is_nvswitch());
+    ctx.facts.devices().iter().filter(of).count()
+}
+
+/// What sets the fabric up: here, or on the host.
+fn mend(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
+    let driver = version::driver(ctx.facts);
+    let driver = driver.present().map_or("of the driver", String::as_str);
+    let unit = ctx.facts.fabric.units.get(Fabric::MANAGER);
+    let management = ctx
+        .facts
+        .rdma
+        .known()
+        .is_some_and(|devices| devices.iter().any(|device| device.management == Fact::Known(true)));
+    if management && ctx.facts.fabric.umad == Fact::Known(false) {
+        return judgement.evidence("/sys/class/infiniband_mad", "not there").advice(
+            "modprobe ib_umad (and name it in /etc/modules-load.d), then systemctl restart nvidia-fabricmanager: it \
+             speaks to the switches through a ConnectX's management function",
+        );
+    }
+    if ctx.facts.platform.is_guest() && switches(ctx) == 0 {
+        return judgement.advice(
+            "on the host: have its fabric manager activate the partition of these GPUs; journalctl -u nvidia-fabricmanager there",
+        );
+    }
+    judgement.advice(match unit.map(|unit| (&unit.installed, &unit.running)) {
+        Some((Fact::Known(false), _)) => format!(
+            "install nvidia-fabricmanager, version {driver} (with nvlsm on Blackwell and later), then systemctl enable --now \
+             nvidia-fabricmanager"
+        ),
+        Some((_, Fact::Known(true))) => {
+            format!("journalctl -u nvidia-fabricmanager tells what it met; its version must be the driver's, {driver}")
+        }
+        _ => format!(
+            "systemctl enable --now nvidia-fabricmanager, version {driver}; journalctl -u nvidia-fabricmanager tells what it met"
+        ),
+    })
+}
+
+fn manager(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
+    match ctx.facts.fabric.units.get(Fabric::MANAGER) {
+        Some(unit) => judgement.evidence(Fabric::MANAGER, unit.words()),
+        None => judgement,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, gpu, machine, nvml_gpu, only};
+    use crate::model::{Facts, Ids, Outcome, Unit};
+
+    fn in_state(state: &str) -> Facts {
+        let mut facts = machine();
+        nvml_gpu(&mut facts, |gpu| gpu.fabric = Fact::Known(state.to_owned()));
+        facts
+    }
+
+    fn refuse(facts: &mut Facts, code: i32) {
+        facts.cuda = Fact::Known(CudaOutcome::Failed {
+            code: Some(code),
+            reason: format!("cuInit: {code}"),
+            library: None,
+            driver_version: Fact::default(),
+        });
+    }
+
+    fn add_switch(facts: &mut Facts) {
+        let mut switch = gpu("0000:09:00.0");
+        switch.ids = Fact::Known(Ids {
+            vendor: Ids::NVIDIA,
+            device: Some(0x1af1),
+            class: 0x06_8000,
+        });
+        facts.add(switch);
+    }
+
+    #[test]
+    fn a_gpu_has_joined_or_not() {
+        assert_eq!(only("gpu.fabric", &in_state("not_supported")).outcome, Outcome::Skip);
+        assert_eq!(only("gpu.fabric", &in_state("completed")).outcome, Outcome::Pass);
+        let found = only("gpu.fabric", &in_state("in_progress"));
+        assert_eq!(found.outcome, Outcome::Info, "CUDA starts");
+        let mut facts = in_state("in_progress");
+        facts.cuda = Fact::Unknown(Why::NotCovered);
+        assert_eq!(only("gpu.fabric", &facts).outcome, Outcome::Fail);
+        refuse(&mut facts, 802);
+        let found = only("gpu.fabric", &facts);
+        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Fail, "machine"));
+        assert!(found.message.contains("fabric is not set up"));
+    }
+
+    #[test]
+    fn how_it_ended_counts() {
+        let ended = |status, health: &str| {
+            let mut facts = in_state("completed");
+            nvml_gpu(&mut facts, |gpu| {
+                gpu.fabric_registration = Fact::Known(FabricRegistration {
+                    status,
+                    clique: 0,
+                    cluster: false,
+                    health: Some(health.to_owned()),
+                });
+            });
+            only("gpu.fabric", &facts).outcome
+        };
+        assert_eq!(ended(0, "healthy"), Outcome::Pass);
+        assert_eq!(ended(0, "not_supported"), Outcome::Pass);
+        assert_eq!(ended(0, "unhealthy"), Outcome::Warn);
+        assert_eq!(ended(999, "healthy"), Outcome::Fail);
+    }
+
+    #[test]
+    fn an_a100_with_switches_is_known_by_cuda() {
+        let mut facts = in_state("not_supported");
+        nvml_gpu(&mut facts, |gpu| gpu.architecture = Fact::Known("ampere".to_owned()));
+        add_switch(&mut facts);
+        assert_eq!(only("gpu.fabric", &facts).outcome, Outcome::Pass);
+        facts.cuda = Fact::Unknown(Why::TimedOut);
+        assert_eq!(only("gpu.fabric", &facts).outcome, Outcome::Unknown);
+        refuse(&mut facts, 802);
+        let unit = |running| Unit {
+            installed: Fact::Known(true),
+            enabled: Fact::Known(false),
+            running: Fact::Known(running),
+        };
+        facts.fabric.units.insert(Fabric::MANAGER.to_owned(), unit(false));
+        let found = only("gpu.fabric", &facts);
+        assert_eq!(found.outcome, Outcome::Fail);
+        let evidence: Vec<&str> = found.evidence.iter().map(|e| e.value.as_str()).collect();
+        assert!(evidence.contains(&"not enabled, not running"), "{evidence:?}");
+        assert!(found.fix.expect("advice").command.starts_with("systemctl enable --now"));
+        facts.fabric.units.insert(Fabric::MANAGER.to_owned(), unit(true));
+        assert!(
+            only("gpu.fabric", &facts)
+                .fix
+                .expect("advice")
+                .command
+                .starts_with("journalctl")
+        );
+    }
+
+    #[test]
+    fn other_reasons_for_802_are_told_apart() {
+        let mut facts = in_state("not_supported");
+        refuse(&mut facts, 802);
+        assert!(only("gpu.fabric", &facts).message.contains("the system is not ready"));
+        let Fact::Known(crate::model::NvmlOutcome::Read(nvml)) = &mut facts.nvml else {
+            panic!("no NVML");
+        };
+        nvml.confidential_compute = Fact::Known(true);
+        assert!(
+            only("gpu.fabric", &facts)
+                .fix
+                .expect("advice")
+                .command
+                .contains("conf-compute -srs 1")
+        );
+    }
+}

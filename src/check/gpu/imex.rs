@@ -1,0 +1,234 @@
+//! gpu.imex: where GPUs share memory between machines over NVLink, this user has a channel for it.
+
+use super::reading::{CUDA, cuda_gpu, each, nvml_gpu, own};
+use crate::check::{Ctx, Judgement, unknown_if, words};
+use crate::model::{Bdf, Fabric, Fact, NodeState, PciDevice, Why};
+
+const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
+const DEVICE: &str = "nvidia-caps-imex-channels";
+
+/// One judgement for all GPUs that have fabric handles: the channels are the machine's.
+pub fn imex(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    let able: Vec<Bdf> = own(ctx)
+        .map(|device| device.bdf)
+        .filter(|bdf| cuda_gpu(ctx, *bdf).is_ok_and(|gpu| gpu.fabric_handles == Fact::Known(true)))
+        .collect();
+    match able.is_empty() {
+        true => each(ctx, |device| sharing(ctx, device)),
+        false => vec![channel(ctx, &able)],
+    }
+}
+
+/// A GPU without such memory, or of which it is not known.
+fn sharing(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
+    let subject = words::device(ctx, device.bdf);
+    match cuda_gpu(ctx, device.bdf).map(|gpu| gpu.fabric_handles.clone()) {
+        Err(gap) => gap.unknown(subject),
+        Ok(Fact::Unknown(why)) if why != Why::NotCovered => Judgement::unknown(subject, why, "CUDA attribute 128"),
+        // A driver before CUDA 12.3 does not know the attribute, and has no such memory.
+        Ok(_) => Judgement::skip(subject, "It shares no memory with other machines over NVLink."),
+    }
+}
+
+fn channel(ctx: &Ctx<'_>, able: &[Bdf]) -> Judgement {
+    let subject = words::list(able.iter().map(|bdf| words::device(ctx, *bdf)));
+    let judgement = open(ctx, able, subject).evidence(format!("{CUDA}: HANDLE_TYPE_FABRIC_SUPPORTED (128)"), "1");
+    match ctx.facts.fabric.units.get(Fabric::IMEX) {
+        Some(unit) => judgement.evidence(Fabric::IMEX, unit.words()),
+        None => judgement,
+    }
+}
+
+fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
+    let nodes = match &ctx.facts.fabric.imex_channels {
+        Fact::Known(nodes) => nodes,
+        Fact::Unknown(why) => return Judgement::unknown(subject, *why, CHANNELS),
+    };
+    let majors = ctx
+        .facts
+        .kernel
+        .char_devices
+        .as_ref()
+        .map(|devices| devices.get(DEVICE).cloned());
+    let right = |state: &NodeState| {
+        let major = |majors: &Option<Vec<u32>>| majors.as_ref().is_some_and(|majors| majors.contains(&state.major));
+        state.character && majors.known().is_none_or(major)
+    };
+    let mut states = nodes
+        .iter()
+        .filter_map(|node| Some((node, node.state.present()?)))
+        .collect::<Vec<_>>();
+    // One that opens is all that is needed: it goes first.
+    states.sort_by_key(|(_, state)| (!right(state), state.usable != Fact::Known(true)));
+    let Some((node, state)) = states.first() else {
+        return missing(ctx, able, subject).evidence(CHANNELS, "no channel");
+    };
+    let value = format!("major {}, mode {:o}", state.major, state.mode);
+    match (right(state), &state.usable) {
+        (false, _) => Judgement::broken(
+            subject,
+            format!(
+                "{} is left over from another load of the driver: its major number is not the driver's.",
+                node.path
+            ),
+        )
+        .advice(format!("rm -r {CHANNELS}; {}", make(ctx))),
+        (true, Fact::Known(true)) => Judgement::pass(subject, format!("{} opens for this user.", node.path)),
+        (true, Fact::Known(false)) => Judgement::broken(
+            subject,
+            format!(
+                "{} does not open for this user: memory for other machines is refused (error 800, not permitted).",
+                node.path
+            ),
+        )
+        .advice("ls -l shows who may open it; the administrator or the job scheduler hands channels out"),
+        (true, Fact::Unknown(_)) if state.mode & 0o006 == 0o006 => {
+            Judgement::pass(subject, format!("{} opens for everybody.", node.path))
+        }
+        (true, Fact::Unknown(why)) => return Judgement::unknown(subject, *why, &node.path),
+    }
+    .evidence(node.path.as_str(), value)
+}
+
+/// Within one machine file descriptors do the same: a channel is missed only where NVLink joins several.
+fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
+    let cluster = able.iter().map(|bdf| match nvml_gpu(ctx, *bdf) {
+        Ok(gpu) => match (&gpu.fabric, &gpu.fabric_registration) {
+            // Some boards of one machine have a cluster's name, too: NVLink joins coherent machines alone.
+            (_, Fact::Known(ended)) => Some(ended.cluster && is_coherent(ctx, *bdf)),
+            (Fact::Known(state), _) if state == "not_supported" => Some(false),
+            _ => None,
+        },
+        Err(_) => None,
+    });
+    let cluster: Vec<Option<bool>> = cluster.collect();
+    match (cluster.contains(&Some(true)), cluster.contains(&None)) {
+        (true, _) => Judgement::broken(
+            subject,
+            "There is no IMEX channel: NVLink joins these GPUs with other machines, and memory for those is refused.",
+        )
+        .advice(format!(
+            "{}; NVreg_CreateImexChannel0=1 makes it at every load; start nvidia-imex on all machines of the domain",
+            make(ctx)
+        )),
+        (false, true) => Judgement::undetermined(
+            subject,
+            "cannot tell whether a channel is missed: whether NVLink joins these GPUs with other machines is not known",
+        )
+        .needs("NVML's fabric registration: gdr doctor on the machine itself"),
+        (false, false) => Judgement::info(
+            subject,
+            "There is no IMEX channel, and none is missed: these are no GPUs whom NVLink joins with other machines.",
+        ),
+    }
+}
+
+fn is_coherent(ctx: &Ctx<'_>, bdf: Bdf) -> bool {
+    let ids = ctx.facts.device(bdf).and_then(|device| device.ids.known());
+    ids.is_some_and(|ids| ids.is_coherent_gpu())
+}
+
+/// nvidia-modprobe had an option for it, which newer drivers' have no more.
+fn make(ctx: &Ctx<'_>) -> String {
+    let majors = ctx
+        .facts
+        .kernel
+        .char_devices
+        .known()
+        .and_then(|devices| devices.get(DEVICE));
+    let major = majors.and_then(|majors| majors.first());
+    let major = major.map_or(
+        format!("$(awk '/{DEVICE}/ {{print $1}}' /proc/devices)"),
+        u32::to_string,
+    );
+    format!("mkdir -p {CHANNELS} && mknod {CHANNELS}/channel0 c {major} 0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{GPU, cuda_gpu, machine, node, nvml_gpu, only, set_device_id};
+    use crate::model::{FabricRegistration, Facts, NodeFile, Outcome};
+
+    const CHANNEL: &str = "/dev/nvidia-caps-imex-channels/channel0";
+
+    /// GPUs with fabric handles, in a cluster or not, and these channels.
+    fn with(cluster: bool, channels: Vec<NodeFile>) -> Facts {
+        let mut facts = machine();
+        set_device_id(&mut facts, GPU, 0x2941);
+        cuda_gpu(&mut facts, |gpu| gpu.fabric_handles = Fact::Known(true));
+        nvml_gpu(&mut facts, |gpu| {
+            gpu.fabric = Fact::Known("completed".to_owned());
+            gpu.fabric_registration = Fact::Known(FabricRegistration {
+                status: 0,
+                clique: 1,
+                cluster,
+                health: None,
+            });
+        });
+        facts.kernel.char_devices = Fact::Known([(DEVICE.to_owned(), vec![234])].into());
+        facts.fabric.imex_channels = Fact::Known(channels);
+        facts
+    }
+
+    #[test]
+    fn a_channel_is_missed_only_between_machines() {
+        assert_eq!(only("gpu.imex", &machine()).outcome, Outcome::Skip);
+        assert_eq!(only("gpu.imex", &with(false, Vec::new())).outcome, Outcome::Info);
+        let found = only("gpu.imex", &with(true, Vec::new()));
+        assert_eq!(found.outcome, Outcome::Warn);
+        let mut board = with(true, Vec::new());
+        set_device_id(&mut board, GPU, 0x2901);
+        assert_eq!(
+            only("gpu.imex", &board).outcome,
+            Outcome::Info,
+            "a board of one machine"
+        );
+        let advice = found.fix.expect("advice").command;
+        assert!(
+            advice.contains("/channel0 c 234 0; NVreg_CreateImexChannel0=1"),
+            "{advice}"
+        );
+        assert_eq!(
+            only("gpu.imex", &with(true, vec![node(CHANNEL, 234)])).outcome,
+            Outcome::Pass
+        );
+        let mut unknown = with(true, Vec::new());
+        nvml_gpu(&mut unknown, |gpu| gpu.fabric_registration = Fact::default());
+        assert_eq!(only("gpu.imex", &unknown).outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn a_node_must_be_the_drivers_and_open() {
+        let found = only("gpu.imex", &with(true, vec![node(CHANNEL, 511)]));
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert!(found.message.contains("left over"), "{}", found.message);
+        let closed = |usable| {
+            let mut channel = node(CHANNEL, 234);
+            channel.state = channel.state.map(|state| {
+                state.map(|state| NodeState {
+                    mode: 0o600,
+                    usable,
+                    ..state
+                })
+            });
+            channel
+        };
+        let found = only("gpu.imex", &with(true, vec![closed(Fact::Known(false))]));
+        assert!(found.message.contains("does not open"), "{}", found.message);
+        let both = vec![
+            closed(Fact::Known(false)),
+            node("/dev/nvidia-caps-imex-channels/channel1", 234),
+        ];
+        assert_eq!(
+            only("gpu.imex", &with(true, both)).outcome,
+            Outcome::Pass,
+            "one is enough"
+        );
+        let recorded = with(true, vec![closed(Fact::Unknown(Why::NotCovered))]);
+        assert_eq!(only("gpu.imex", &recorded).outcome, Outcome::Unknown);
+    }
+}

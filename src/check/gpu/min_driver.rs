@@ -1,0 +1,242 @@
+//! gpu.min-driver: the driver is new enough for what the profiles in force ask.
+
+use crate::check::version::{self, Flavour};
+use crate::check::{Ctx, Judgement};
+use crate::model::Fact;
+
+const SOURCE: &str = "/sys/module/nvidia/version, /proc/driver/nvidia/version";
+
+/// The oldest drivers, by branch and number within it.
+mod oldest {
+    /// nvidia-peermem ships with the driver.
+    pub const PEERMEM: (u32, u32) = (470, 0);
+    /// The open kernel modules, which export dma-buf.
+    pub const OPEN: (u32, u32) = (515, 0);
+    /// gdrdrv, says gdrcopy's README (x86 and Arm).
+    pub const GDRDRV: (u32, u32) = (331, 14);
+    /// gdrdrv on POWER.
+    pub const GDRDRV_POWER: (u32, u32) = (418, 40);
+    /// Stream memory operations and peer mappings of a NIC's registers, says libgdsync's README.
+    pub const ASYNC: (u32, u32) = (361, 0);
+    /// CUDA 8.0, likewise.
+    pub const ASYNC_CUDA: i64 = 8000;
+    /// CUDA 11.7, the second form of stream memory operations.
+    pub const SECOND_FORM: i64 = 11_070;
+}
+
+/// One judgement on the driver, for all that is asked of it.
+pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let driver = match version::driver(ctx.facts) {
+        Fact::Known(Some(driver)) => driver,
+        Fact::Known(None) => return vec![Judgement::skip("driver", "The NVIDIA driver is not loaded.")],
+        Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, SOURCE)],
+    };
+    let Some(version) = number(&driver) else {
+        return vec![
+            Judgement::undetermined("driver", format!("cannot tell: '{driver}' is no driver version"))
+                .evidence(SOURCE, driver)
+                .needs("a driver version that can be read"),
+        ];
+    };
+    let needs = needs(ctx, version);
+    let of = |met: bool| -> Vec<&str> {
+        needs
+            .iter()
+            .filter(|need| need.met == met)
+            .map(|need| need.words.as_str())
+            .collect()
+    };
+    let (met, unmet) = (of(true), of(false));
+    let judgement = match (unmet.is_empty(), met.is_empty()) {
+        (true, true) => Judgement::pass(
+            "driver",
+            format!("Driver {driver}: the profiles ask for no particular one."),
+        ),
+        (true, false) => Judgement::pass(
+            "driver",
+            format!("Driver {driver} is new enough for {}.", met.join(", ")),
+        ),
+        (false, _) => Judgement::broken(
+            "driver",
+            format!("Driver {driver} is too old for {}.", unmet.join(", ")),
+        )
+        .advice("install a newer driver: 515 or later with open kernel modules on Turing and later, else 470 or later"),
+    };
+    let judgement = judgement.evidence(SOURCE, driver);
+    vec![match cuda(ctx) {
+        Some(cuda) => judgement.evidence("CUDA version", format!("{}.{}", cuda / 1000, cuda % 1000 / 10)),
+        None => judgement,
+    }]
+}
+
+/// Something that a profile asks for.
+struct Need {
+    met: bool,
+    words: String,
+}
+
+fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Need> {
+    let names = |profile: &str| ctx.expectations.names(profile) || ctx.expectations.names("all");
+    // A profile of the user's own, and none at all, mean RDMA.
+    let others = ["gdrcopy", "p2p"];
+    let rdma = names("rdma")
+        || !ctx
+            .expectations
+            .names
+            .iter()
+            .all(|name| others.contains(&name.as_str()));
+    let mut needs = Vec::new();
+    if rdma || ctx.expectations.names.is_empty() {
+        needs.push(self::rdma(ctx, version));
+    }
+    if names("async") {
+        let cuda = cuda(ctx);
+        // param.stream-memops judges which form is on.
+        let first_form = match cuda.is_some_and(|cuda| cuda < oldest::SECOND_FORM) {
+            true => ", with the first form of stream memory operations alone: the second comes with CUDA 11.7",
+            false => "",
+        };
+        needs.push(Need {
+            met: version >= oldest::ASYNC && cuda.is_none_or(|cuda| cuda >= oldest::ASYNC_CUDA),
+            words: format!("GPUDirect Async (361, CUDA 8.0){first_form}"),
+        });
+    }
+    if names("gdrcopy") {
+        let power = ctx.facts.platform.architecture == Fact::Known("ppc64le".to_owned());
+        let oldest = match power {
+            true => oldest::GDRDRV_POWER,
+            false => oldest::GDRDRV,
+        };
+        needs.push(Need {
+            met: version >= oldest,
+            words: format!("gdrcopy ({}.{:02})", oldest.0, oldest.1),
+        });
+    }
+    needs
+}
+
+/// One road is enough. Before 470 it was nv_peer_mem, from the NIC's vendor.
+fn rdma(ctx: &Ctx<'_>, version: (u32, u32)) -> Need {
+    let open = version::flavour(ctx.facts) == Fact::Known(Some(Flavour::Open));
+    let mut roads = Vec::new();
+    if version >= oldest::PEERMEM {
+        roads.push("nvidia-peermem (470)");
+    } else if ctx.facts.peer_memory.nv_peer_mem == Fact::Known(true) {
+        roads.push("nv_peer_mem, which is loaded");
+    }
+    if version >= oldest::OPEN && open {
+        roads.push("dma-buf (515, open)");
+    }
+    match roads.is_empty() {
+        true => Need {
+            met: false,
+            words: "RDMA: nvidia-peermem comes with 470, dma-buf with 515 and open kernel modules".to_owned(),
+        },
+        false => Need {
+            met: true,
+            words: format!("RDMA by {}", roads.join(" and ")),
+        },
+    }
+}
+
+/// CUDA's version, from CUDA itself or NVML.
+fn cuda(ctx: &Ctx<'_>) -> Option<i64> {
+    let own = super::reading::cuda(ctx).ok();
+    let own = own.and_then(|cuda| cuda.driver_version.known().copied());
+    let nvml = || ctx.facts.nvml().and_then(|nvml| nvml.cuda_version.known().copied());
+    own.map(i64::from).or_else(|| nvml().map(i64::from))
+}
+
+/// Branch and number within it, as in 580 and 159 of `580.159.04`.
+fn number(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(str::parse);
+    let branch = parts.next()?.ok()?;
+    Some((branch, parts.next().and_then(Result::ok).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{findings, machine, only};
+    use crate::model::{CudaOutcome, Facts, Outcome, Why};
+
+    fn driver(version: &str, open: bool) -> Facts {
+        let mut facts = machine();
+        facts.driver.module_version = Fact::Known(Some(version.to_owned()));
+        if !open {
+            let line = format!("NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}");
+            facts.driver.version_line = Fact::Known(Some(line));
+        }
+        facts
+    }
+
+    fn judged(facts: &Facts, profiles: &[&str]) -> (Outcome, String) {
+        let mut found = findings("gpu.min-driver", facts, profiles);
+        assert_eq!(found.len(), 1);
+        let found = found.remove(0);
+        (found.outcome, found.message)
+    }
+
+    #[test]
+    fn each_profile_asks_for_its_own() {
+        for (version, open, profile, outcome, words) in [
+            (
+                "580.159.04",
+                true,
+                "rdma",
+                Outcome::Pass,
+                "nvidia-peermem (470) and dma-buf (515, open)",
+            ),
+            (
+                "535.129.03",
+                false,
+                "rdma",
+                Outcome::Pass,
+                "RDMA by nvidia-peermem (470).",
+            ),
+            ("460.32.03", false, "rdma", Outcome::Fail, "too old for RDMA"),
+            ("460.32.03", false, "gdrcopy", Outcome::Pass, "gdrcopy (331.14)"),
+            ("331.13", false, "gdrcopy", Outcome::Fail, "gdrcopy (331.14)"),
+            ("352.99", false, "p2p", Outcome::Pass, "no particular one"),
+        ] {
+            let (found, message) = judged(&driver(version, open), &[profile]);
+            assert_eq!(found, outcome, "{version} {profile}: {message}");
+            assert!(message.contains(words), "{message}");
+        }
+        let mut old = driver("460.32.03", false);
+        old.peer_memory.nv_peer_mem = Fact::Known(true);
+        assert_eq!(judged(&old, &["rdma"]).0, Outcome::Pass, "nv_peer_mem is loaded");
+    }
+
+    #[test]
+    fn async_needs_cuda_8() {
+        let mut facts = driver("367.48", false);
+        facts.peer_memory.nv_peer_mem = Fact::Known(true);
+        facts.nvml = Fact::Unknown(Why::NotCovered);
+        let with = |facts: &mut Facts, version| {
+            if let Fact::Known(CudaOutcome::Read(cuda)) = &mut facts.cuda {
+                cuda.driver_version = Fact::Known(version);
+            }
+        };
+        with(&mut facts, 8000);
+        let (outcome, message) = judged(&facts, &["async"]);
+        assert_eq!(outcome, Outcome::Pass);
+        assert!(message.ends_with("the second comes with CUDA 11.7."), "{message}");
+        with(&mut facts, 7050);
+        let (outcome, message) = judged(&facts, &["async"]);
+        assert_eq!(outcome, Outcome::Fail);
+        assert!(message.contains("GPUDirect Async (361, CUDA 8.0)"), "{message}");
+    }
+
+    #[test]
+    fn without_a_version_there_is_nothing_to_compare() {
+        let mut facts = driver("banana", true);
+        assert_eq!(only("gpu.min-driver", &facts).outcome, Outcome::Unknown);
+        facts.driver.module_version = Fact::Unknown(Why::Denied);
+        facts.driver.version_line = Fact::Unknown(Why::Denied);
+        assert_eq!(only("gpu.min-driver", &facts).outcome, Outcome::Unknown);
+        facts.driver.module_version = Fact::Known(None);
+        facts.driver.version_line = Fact::Known(None);
+        assert_eq!(only("gpu.min-driver", &facts).outcome, Outcome::Skip);
+    }
+}

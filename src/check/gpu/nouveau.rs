@@ -1,0 +1,114 @@
+//! gpu.nouveau: the kernel's own driver holds none of the GPUs.
+//!
+//! Lines that keep nouveau away (`blacklist nouveau`, `install nouveau /bin/false`) are wanted, and never a finding.
+
+use super::present::bound;
+use crate::check::{Ctx, Judgement, unknown_if, words};
+use crate::model::{Fact, PciDevice};
+
+/// Each GPU that nouveau holds; one judgement for the machine where it holds none.
+pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    let gpus: Vec<&PciDevice> = ctx.facts.gpus().collect();
+    if gpus.is_empty() {
+        return vec![Judgement::skip("machine", "There is no NVIDIA GPU to hold.")];
+    }
+    let held: Vec<&PciDevice> = gpus.iter().copied().filter(|gpu| is_held(ctx, gpu)).collect();
+    if !held.is_empty() {
+        return held.iter().map(|gpu| holds(ctx, gpu)).collect();
+    }
+    let loaded = ctx.facts.kernel.modules.as_ref().map(|modules| {
+        let mut names = modules.iter().map(|module| module.name.as_str());
+        names.any(|name| name == "nouveau")
+    });
+    let unread = gpus.iter().find_map(|gpu| Some((gpu, bound(ctx, gpu).why()?)));
+    vec![match (loaded, unread) {
+        // A module that is not loaded holds nothing, whatever the links say. A built-in nouveau shows in them alone.
+        (Fact::Known(true), None) => Judgement::info(
+            "machine",
+            "nouveau is loaded and holds no GPU: it may take one at the next boot.",
+        )
+        .evidence("/proc/modules", "nouveau")
+        .advice("'blacklist nouveau' in a file of /etc/modprobe.d, rebuild the initramfs"),
+        (_, Some((gpu, why))) => Judgement::unknown(
+            words::device(ctx, gpu.bdf),
+            why,
+            &format!("/sys/bus/pci/devices/{}/driver", gpu.bdf),
+        ),
+        (Fact::Known(false), None) => {
+            Judgement::pass("machine", "nouveau is not loaded.").evidence("/proc/modules", "no nouveau")
+        }
+        (Fact::Unknown(_), None) => Judgement::pass("machine", "nouveau holds no GPU.")
+            .evidence("/sys/bus/pci/devices/*/driver", "none of them nouveau"),
+    }]
+}
+
+fn is_held(ctx: &Ctx<'_>, gpu: &PciDevice) -> bool {
+    bound(ctx, gpu).present().is_some_and(|driver| driver == "nouveau")
+}
+
+fn holds(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
+    Judgement::broken(
+        words::device(ctx, gpu.bdf),
+        "nouveau holds this GPU: the NVIDIA driver cannot take it, and CUDA does not see it.",
+    )
+    .evidence(format!("/sys/bus/pci/devices/{}/driver", gpu.bdf), "nouveau")
+    .advice("'blacklist nouveau' and 'options nouveau modeset=0' in a file of /etc/modprobe.d, rebuild the initramfs, reboot")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, GPU, bind, findings, gpu, machine, only};
+    use crate::model::{Facts, Module, Outcome, Why};
+
+    fn load(facts: &mut Facts) {
+        facts.kernel.modules = Fact::Known(vec![Module {
+            name: "nouveau".to_owned(),
+            users: Vec::new(),
+        }]);
+    }
+
+    #[test]
+    fn a_gpu_that_it_holds_fails_and_the_others_are_not_named() {
+        let mut facts = machine();
+        facts.add(gpu("0000:05:00.0"));
+        bind(&mut facts, GPU, Some("nouveau"));
+        load(&mut facts);
+        let found = findings("gpu.nouveau", &facts, &[]);
+        let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
+        assert_eq!(outcomes, [("GPU0 (0000:03:00.0)", Outcome::Fail)]);
+        assert!(
+            found[0]
+                .fix
+                .as_ref()
+                .is_some_and(|fix| fix.command.contains("blacklist nouveau"))
+        );
+    }
+
+    #[test]
+    fn loaded_without_a_gpu_is_worth_a_word() {
+        let mut facts = machine();
+        assert_eq!(only("gpu.nouveau", &facts).outcome, Outcome::Pass);
+        load(&mut facts);
+        assert_eq!(only("gpu.nouveau", &facts).outcome, Outcome::Info);
+        facts.kernel.modules = Fact::Unknown(Why::Denied);
+        assert_eq!(
+            only("gpu.nouveau", &facts).outcome,
+            Outcome::Pass,
+            "the links are enough"
+        );
+    }
+
+    #[test]
+    fn links_that_were_not_read_tell_nothing() {
+        let mut facts = machine();
+        facts.device_mut(GPU).attributes = None;
+        facts.driver.gpus = Fact::Unknown(Why::NotCovered);
+        assert_eq!(only("gpu.nouveau", &facts).outcome, Outcome::Unknown);
+        facts.pci = Fact::Known(Vec::new());
+        assert_eq!(only("gpu.nouveau", &facts).outcome, Outcome::Skip);
+    }
+}

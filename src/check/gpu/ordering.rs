@@ -1,0 +1,129 @@
+//! gpu.writes-ordering: what a NIC has written is seen by the GPU in order, or can be made so.
+
+use super::reading::{CUDA, cuda_gpu, each, shown};
+use crate::check::{Ctx, Judgement, words};
+use crate::model::{CudaGpu, Fact, Why};
+
+/// Ordered for the GPU that owns the memory; 200 is for all GPUs (`CUGPUDirectRDMAWritesOrdering`).
+const OWNER: u32 = 100;
+const ALL_DEVICES: u32 = 200;
+/// `cuFlushGPUDirectRDMAWrites` works (`CUflushGPUDirectRDMAWritesOptions`); 2 is a stream memory operation.
+const HOST: u32 = 1;
+const MEMOPS: u32 = 2;
+
+/// Each GPU that remote writes reach.
+pub fn ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    each(ctx, |device| {
+        let subject = words::device(ctx, device.bdf);
+        let number = |fact: &Fact<u32>| match fact {
+            Fact::Known(number) => number.to_string(),
+            Fact::Unknown(_) => shown(&Fact::Unknown(fact.why().unwrap_or(Why::NotCovered))),
+        };
+        match cuda_gpu(ctx, device.bdf) {
+            Err(gap) => gap.unknown(subject),
+            Ok(gpu) if gpu.rdma == Fact::Known(false) && gpu.dma_buf != Fact::Known(true) => {
+                Judgement::skip(subject, "No remote writes reach it: see gpu.rdma-capable.")
+            }
+            Ok(gpu) => judge(subject, gpu)
+                .evidence(
+                    format!("{CUDA}: GPU_DIRECT_RDMA_WRITES_ORDERING (118)"),
+                    number(&gpu.rdma_ordering),
+                )
+                .evidence(
+                    format!("{CUDA}: GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS (117)"),
+                    number(&gpu.rdma_flush),
+                )
+                .evidence(
+                    format!("{CUDA}: CAN_FLUSH_REMOTE_WRITES (98)"),
+                    shown(&gpu.flush_remote_writes),
+                ),
+        }
+    })
+}
+
+fn judge(subject: String, gpu: &CudaGpu) -> Judgement {
+    match (&gpu.rdma_ordering, &gpu.rdma_flush, &gpu.flush_remote_writes) {
+        (Fact::Known(ALL_DEVICES..), _, _) => Judgement::pass(
+            subject,
+            "What a NIC writes is seen in order by all GPUs of the process: no flush is needed.",
+        ),
+        (Fact::Known(OWNER..), _, _) => Judgement::pass(
+            subject,
+            "What a NIC writes is seen in order by this GPU: no flush is needed on it.",
+        ),
+        (_, Fact::Known(options), _) if options & (HOST | MEMOPS) != 0 => {
+            let how = match (options & HOST != 0, options & MEMOPS != 0) {
+                (true, true) => "cuFlushGPUDirectRDMAWrites or a flush in the stream",
+                (true, false) => "cuFlushGPUDirectRDMAWrites",
+                _ => "a flush in the stream",
+            };
+            Judgement::pass(
+                subject,
+                format!("What a NIC writes is not in order by itself: programs need {how}."),
+            )
+        }
+        (_, _, Fact::Known(true)) => Judgement::pass(
+            subject,
+            "What a NIC writes is not known to be in order by itself: a stream wait with a flush makes it so.",
+        ),
+        (Fact::Known(_), Fact::Known(_), _) => Judgement::broken(
+            subject,
+            "What a NIC writes is in order for nobody, and nothing flushes it: a kernel may see a flag before the data.",
+        )
+        .advice("have the receiver start a new kernel, or read back through the NIC (NCCL_NET_GDR_READ, gdrcopy), before it uses the data"),
+        (Fact::Unknown(Why::NotCovered), _, _) => {
+            Judgement::unknown(subject, Why::NotCovered, "CUDA attributes 117 and 118")
+                .needs("a driver of CUDA 11.3 or later, which tells it")
+        }
+        (Fact::Unknown(why), _, _) | (_, Fact::Unknown(why), _) => {
+            Judgement::unknown(subject, *why, "CUDA attributes 117 and 118")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{cuda_gpu, machine, only};
+    use crate::model::{Facts, Outcome};
+
+    #[test]
+    fn order_or_a_flush_is_enough() {
+        let known = Fact::Known::<u32>;
+        for (order, flush, stream, outcome, words) in [
+            (known(200), known(1), false, Outcome::Pass, "by all GPUs"),
+            (known(100), known(1), false, Outcome::Pass, "by this GPU"),
+            (
+                known(0),
+                known(1),
+                false,
+                Outcome::Pass,
+                "need cuFlushGPUDirectRDMAWrites.",
+            ),
+            (known(0), known(2), false, Outcome::Pass, "a flush in the stream"),
+            (known(0), known(0), true, Outcome::Pass, "a stream wait"),
+            (known(0), known(0), false, Outcome::Warn, "in order for nobody"),
+            (Fact::default(), Fact::default(), true, Outcome::Pass, "a stream wait"),
+            (Fact::default(), Fact::default(), false, Outcome::Unknown, "not covered"),
+        ] {
+            let mut facts = machine();
+            cuda_gpu(&mut facts, |gpu| {
+                (gpu.rdma_ordering, gpu.rdma_flush) = (order.clone(), flush.clone());
+                gpu.flush_remote_writes = Fact::Known(stream);
+            });
+            let found = only("gpu.writes-ordering", &facts);
+            assert_eq!(found.outcome, outcome, "{order:?} {flush:?} {stream}");
+            assert!(found.message.contains(words), "{}", found.message);
+        }
+    }
+
+    #[test]
+    fn a_gpu_without_rdma_is_left_out() {
+        let mut facts = machine();
+        cuda_gpu(&mut facts, |gpu| {
+            (gpu.rdma, gpu.dma_buf) = (Fact::Known(false), Fact::Known(false))
+        });
+        assert_eq!(only("gpu.writes-ordering", &facts).outcome, Outcome::Skip);
+        assert_eq!(only("gpu.writes-ordering", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

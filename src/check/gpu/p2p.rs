@@ -1,0 +1,334 @@
+//! gpu.p2p-grant: the driver lets each two GPUs reach each other's memory.
+
+use std::collections::BTreeMap;
+
+use super::reading::{cuda, nvml, own};
+use crate::check::{Ctx, Judgement, unknown_if, words};
+use crate::model::{Bdf, ComputeCapability, Fact, NvmlPair, P2pCapability, P2pStatus, Why};
+
+const SOURCE: &str = "nvmlDeviceGetP2PStatus";
+/// The first CUDA that looks at IOMMU and ACS itself.
+const LOOKS_AT_TOPOLOGY: i32 = 13_050;
+/// Fermi, the first generation with unified addressing.
+const FERMI: ComputeCapability = ComputeCapability { major: 2, minor: 0 };
+
+/// What became of a pair, the same for all pairs of one judgement.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Grant {
+    Granted,
+    /// Why not, and what NVML and CUDA said.
+    Refused(Refusal),
+    Unknown,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Refusal {
+    because: String,
+    advice: String,
+    status: String,
+    access: String,
+}
+
+/// One judgement for all pairs that are granted, one for each reason why others are not.
+pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    let gpus: Vec<Bdf> = own(ctx).map(|gpu| gpu.bdf).collect();
+    if gpus.len() < 2 {
+        return vec![Judgement::skip("machine", "There are no two GPUs here.")];
+    }
+    if let (Err(gap), Err(_)) = (nvml(ctx), cuda(ctx)) {
+        return vec![gap.unknown("machine")];
+    }
+    let mut groups: BTreeMap<Grant, Vec<(Bdf, Bdf)>> = BTreeMap::new();
+    for (at, a) in gpus.iter().enumerate() {
+        for b in gpus.iter().skip(at + 1) {
+            groups.entry(grant(ctx, *a, *b)).or_default().push((*a, *b));
+        }
+    }
+    let all = groups.len() == 1;
+    groups
+        .into_iter()
+        .map(|(grant, pairs)| judge(ctx, grant, &pairs, all))
+        .collect()
+}
+
+fn judge(ctx: &Ctx<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all: bool) -> Judgement {
+    let subject = match all && pairs.len() > 1 {
+        true => format!("all {} pairs of GPUs", pairs.len()),
+        false => words::list(
+            pairs
+                .iter()
+                .map(|(a, b)| format!("{} - {}", name(ctx, *a), name(ctx, *b))),
+        ),
+    };
+    let wanted = ["p2p", "all"].iter().any(|profile| ctx.expectations.names(profile));
+    match grant {
+        Grant::Granted => Judgement::pass(subject, "The driver grants peer-to-peer, both ways.")
+            .evidence(format!("{SOURCE}, cuDeviceCanAccessPeer"), "OK, 1 both ways"),
+        Grant::Unknown => Judgement::unknown(subject, Why::NotCovered, SOURCE)
+            .needs("NVML and CUDA that answer for these GPUs: see gpu.driver"),
+        Grant::Refused(refusal) => {
+            let message = format!("The driver grants no peer-to-peer: {}.", refusal.because);
+            match wanted {
+                true => Judgement::broken(subject, message),
+                false => Judgement::info(subject, message),
+            }
+            .evidence(SOURCE, refusal.status)
+            .evidence("cuDeviceCanAccessPeer", refusal.access)
+            .advice(refusal.advice)
+        }
+    }
+}
+
+/// CUDA's word counts, for it is CUDA that is asked for the mapping. NVML says why.
+fn grant(ctx: &Ctx<'_>, a: Bdf, b: Bdf) -> Grant {
+    let status = status(ctx, a, b);
+    let access = access(ctx, a, b);
+    let ok = |status: P2pStatus| status == P2pStatus::Ok;
+    match (access, status) {
+        ((Fact::Known(true), Fact::Known(true)), _) => Grant::Granted,
+        ((Fact::Unknown(_), Fact::Unknown(_)), Some((read, write))) if ok(read) && ok(write) => Grant::Granted,
+        ((Fact::Unknown(_), Fact::Unknown(_)), None) => Grant::Unknown,
+        ((Fact::Unknown(_), Fact::Unknown(_)), Some((P2pStatus::Unknown, _) | (_, P2pStatus::Unknown))) => {
+            Grant::Unknown
+        }
+        (access, status) => Grant::Refused(refusal(ctx, (a, b), &access, status)),
+    }
+}
+
+fn refusal(
+    ctx: &Ctx<'_>,
+    (a, b): (Bdf, Bdf),
+    access: &(Fact<bool>, Fact<bool>),
+    status: Option<(P2pStatus, P2pStatus)>,
+) -> Refusal {
+    let worst = status.map(|(read, write)| if read == P2pStatus::Ok { write } else { read });
+    let (because, advice) = why(ctx, (a, b), access, worst);
+    let shown = |fact: &Fact<bool>| match fact {
+        Fact::Known(true) => "1",
+        Fact::Known(false) => "0",
+        Fact::Unknown(_) => "not told",
+    };
+    Refusal {
+        because,
+        advice,
+        status: match status {
+            Some((read, write)) => format!("read {}, write {}", read.abbreviation(), write.abbreviation()),
+            None => "not told".to_owned(),
+        },
+        access: format!("{} one way, {} the other", shown(&access.0), shown(&access.1)),
+    }
+}
+
+/// Why NVML and CUDA refuse, as far as they tell, and what helps.
+fn why(
+    ctx: &Ctx<'_>,
+    pair: (Bdf, Bdf),
+    access: &(Fact<bool>, Fact<bool>),
+    status: Option<P2pStatus>,
+) -> (String, String) {
+    let because = |because: &str, advice: &str| (because.to_owned(), advice.to_owned());
+    let guest = ctx.facts.platform.is_guest();
+    if is_mig(ctx, pair) {
+        return because("MIG is on", "nvidia-smi -mig 0 on both, once no instance is in use");
+    }
+    if is_ancient(ctx, pair) {
+        return because(
+            "a GPU of compute capability below 2.0 has none",
+            "use GPUs of the Fermi generation or later",
+        );
+    }
+    if matches!(
+        access,
+        (Fact::Known(true), Fact::Known(false)) | (Fact::Known(false), Fact::Known(true))
+    ) {
+        return because(
+            "CUDA grants it one way only",
+            "nvidia-smi topo -p2p rw, and dmesg | grep NVRM: the driver should answer for both ways alike",
+        );
+    }
+    match status {
+        Some(P2pStatus::Chipset) => because(
+            "the chipset does not carry it (CNS)",
+            "put both GPUs below one PCI Express switch, or join them by NVLink: between root ports many processors carry \
+             no peer reads",
+        ),
+        Some(P2pStatus::Gpu) => because(
+            "one of the GPUs does not support it (GNS)",
+            "use data-centre or professional GPUs of one generation: GeForce of late has no peer-to-peer over PCI Express",
+        ),
+        Some(P2pStatus::Topology) => because(
+            "the way between their root ports does not carry it (TNS), as between two sockets' I/O hubs",
+            "put both GPUs below one socket, or join them by NVLink",
+        ),
+        Some(P2pStatus::Disabled) => because(
+            "a registry key of the driver switches it off (DR)",
+            "look for a key about P2P in NVreg_RegistryDwords: grep -i p2p /proc/driver/nvidia/params /etc/modprobe.d/*",
+        ),
+        Some(P2pStatus::NotSupported) if guest => because(
+            "it is not supported here (NS): a guest has it only where its hypervisor says which GPUs are peers",
+            "on the host: give the GPUs one clique (x-nv-gpudirect-clique of QEMU's vfio-pci), or pass NVLink through",
+        ),
+        Some(P2pStatus::NotSupported) => because(
+            "it is not supported between them (NS)",
+            "nvidia-smi topo -p2p rw and dmesg | grep NVRM; GPUs of two generations have none",
+        ),
+        Some(P2pStatus::Ok) if looks_at_topology(ctx) => because(
+            "NVML grants it and CUDA does not: since 13.5 CUDA refuses where the IOMMU or ACS is in the way",
+            "see pcie.iommu and pcie.acs; CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK=1 overrides it, and then wrong data \
+             may come of it",
+        ),
+        Some(P2pStatus::Ok) => because(
+            "NVML grants it and CUDA does not",
+            "dmesg | grep NVRM; exclusive compute mode and confidential computing are in its way",
+        ),
+        Some(P2pStatus::Unknown) | None => because(
+            "CUDA says no, and NVML does not say why",
+            "nvidia-smi topo -p2p rw, and dmesg | grep NVRM",
+        ),
+    }
+}
+
+fn looks_at_topology(ctx: &Ctx<'_>) -> bool {
+    cuda(ctx).is_ok_and(|cuda| {
+        cuda.driver_version
+            .known()
+            .is_some_and(|version| *version >= LOOKS_AT_TOPOLOGY)
+    })
+}
+
+fn is_mig(ctx: &Ctx<'_>, (a, b): (Bdf, Bdf)) -> bool {
+    nvml(ctx).is_ok_and(|nvml| {
+        let mut gpus = nvml.gpus.iter().filter(|gpu| gpu.bdf == a || gpu.bdf == b);
+        gpus.any(|gpu| gpu.mig == Fact::Known(true))
+    })
+}
+
+fn is_ancient(ctx: &Ctx<'_>, (a, b): (Bdf, Bdf)) -> bool {
+    cuda(ctx).is_ok_and(|cuda| {
+        let mut gpus = cuda.gpus.iter().filter(|gpu| gpu.bdf == Some(a) || gpu.bdf == Some(b));
+        gpus.any(|gpu| gpu.compute.known().is_some_and(|compute| *compute < FERMI))
+    })
+}
+
+/// NVML's status of reads and writes; it answers for both ways.
+fn status(ctx: &Ctx<'_>, a: Bdf, b: Bdf) -> Option<(P2pStatus, P2pStatus)> {
+    let nvml = nvml(ctx).ok()?;
+    let index = |bdf| nvml.gpus.iter().find(|gpu| gpu.bdf == bdf).map(|gpu| gpu.index);
+    let (a, b) = (index(a)?, index(b)?);
+    let is = |pair: &&NvmlPair| (pair.from, pair.to) == (a, b) || (pair.from, pair.to) == (b, a);
+    let pair = nvml.pairs.iter().find(is)?;
+    let of = |capability| pair.p2p.get(&capability)?.known().copied();
+    Some((of(P2pCapability::Read)?, of(P2pCapability::Write)?))
+}
+
+/// CUDA's word for both ways.
+fn access(ctx: &Ctx<'_>, a: Bdf, b: Bdf) -> (Fact<bool>, Fact<bool>) {
+    let unknown = || (Fact::default(), Fact::default());
+    let Ok(cuda) = cuda(ctx) else {
+        return unknown();
+    };
+    let ordinal = |bdf| cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf)).map(|gpu| gpu.ordinal);
+    let (Some(a), Some(b)) = (ordinal(a), ordinal(b)) else {
+        return unknown();
+    };
+    let way = |from, to| {
+        let pair = cuda.pairs.iter().find(|pair| (pair.from, pair.to) == (from, to));
+        pair.map_or(Fact::default(), |pair| pair.can_access.clone())
+    };
+    (way(a, b), way(b, a))
+}
+
+/// A GPU's short name, as in a pair's.
+fn name(ctx: &Ctx<'_>, bdf: Bdf) -> String {
+    let row = ctx.topology.rows.iter().find(|row| row.bdf == Some(bdf));
+    row.map_or(bdf.to_string(), |row| row.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, findings, gpu, machine, only, two_gpus};
+    use crate::model::{CudaOutcome, Facts, Finding, NvmlOutcome, Outcome};
+
+    const SECOND: &str = "0000:05:00.0";
+
+    fn with(read: P2pStatus, there: Fact<bool>, back: Fact<bool>) -> Facts {
+        let mut facts = two_gpus(SECOND);
+        if let Fact::Known(NvmlOutcome::Read(nvml)) = &mut facts.nvml {
+            for pair in &mut nvml.pairs {
+                pair.p2p.insert(P2pCapability::Read, Fact::Known(read));
+            }
+        }
+        if let Fact::Known(CudaOutcome::Read(cuda)) = &mut facts.cuda {
+            cuda.pairs[0].can_access = there;
+            cuda.pairs[1].can_access = back;
+        }
+        facts
+    }
+
+    fn judged(facts: &Facts, profiles: &[&str]) -> Finding {
+        let mut found = findings("gpu.p2p-grant", facts, profiles);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        found.remove(0)
+    }
+
+    #[test]
+    fn refusals_are_explained_and_weigh_where_peers_are_wanted() {
+        let (yes, no) = (Fact::Known(true), Fact::Known(false));
+        assert_eq!(only("gpu.p2p-grant", &machine()).outcome, Outcome::Skip);
+        let found = judged(&with(P2pStatus::Ok, yes.clone(), yes.clone()), &["p2p"]);
+        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Pass, "GPU0 - GPU1"));
+        for (status, back, words) in [
+            (P2pStatus::Chipset, &no, "the chipset does not carry it (CNS)"),
+            (P2pStatus::Gpu, &no, "does not support it (GNS)"),
+            (P2pStatus::Topology, &no, "(TNS)"),
+            (P2pStatus::Disabled, &no, "a registry key"),
+            (P2pStatus::NotSupported, &no, "(NS)"),
+            (P2pStatus::Ok, &no, "NVML grants it and CUDA does not."),
+            (P2pStatus::Ok, &yes, "one way only"),
+            (P2pStatus::Unknown, &no, "does not say why"),
+        ] {
+            let facts = with(status, no.clone(), back.clone());
+            let found = judged(&facts, &["p2p"]);
+            assert_eq!(found.outcome, Outcome::Warn);
+            assert!(found.message.contains(words), "{}", found.message);
+            assert!(found.fix.is_some());
+            assert_eq!(judged(&facts, &["rdma"]).outcome, Outcome::Info);
+        }
+    }
+
+    #[test]
+    fn one_library_is_enough_and_none_is_not() {
+        let mut facts = with(P2pStatus::Ok, Fact::default(), Fact::default());
+        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Pass, "NVML alone");
+        facts = with(P2pStatus::Chipset, Fact::default(), Fact::default());
+        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Warn, "NVML alone");
+        facts.nvml = Fact::Unknown(Why::NotCovered);
+        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
+        facts.cuda = Fact::Unknown(Why::TimedOut);
+        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
+        let mut facts = with(P2pStatus::Unknown, Fact::Known(true), Fact::Known(true));
+        facts.nvml = Fact::Unknown(Why::NotCovered);
+        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Pass, "CUDA alone");
+    }
+
+    #[test]
+    fn newer_cuda_looks_at_iommu_and_acs() {
+        let mut facts = with(P2pStatus::Ok, Fact::Known(false), Fact::Known(false));
+        if let Fact::Known(CudaOutcome::Read(cuda)) = &mut facts.cuda {
+            cuda.driver_version = Fact::Known(13_050);
+        }
+        assert!(judged(&facts, &["p2p"]).message.contains("since 13.5"));
+        facts.add(gpu("0000:06:00.0"));
+        let found = findings("gpu.p2p-grant", &facts, &["p2p"]);
+        let subjects: Vec<&str> = found.iter().map(|found| found.subject.as_str()).collect();
+        assert_eq!(
+            subjects,
+            ["GPU0 - GPU1", "GPU0 - GPU2, GPU1 - GPU2"],
+            "the third is not told of"
+        );
+    }
+}

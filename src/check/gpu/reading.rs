@@ -1,0 +1,180 @@
+//! What the checks of this family ask again and again: each GPU of this machine, and what NVML and CUDA say of it.
+
+use crate::check::{Ctx, Judgement, Rule, passthrough, unknown_if, words};
+use crate::model::{Bdf, Cuda, CudaGpu, CudaOutcome, Fact, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why};
+
+/// CUDA's library.
+pub const CUDA: &str = "libcuda.so.1";
+
+/// A judgement on each GPU that is this machine's own: those handed to virtual machines are left out. GPUs that are as
+/// they should be, or of which nothing is known, share one where the same is said of them.
+pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    let mut judgements: Vec<Judgement> = Vec::new();
+    for judgement in own(ctx).map(judge) {
+        let shared = matches!(judgement.rule, Rule::Holds | Rule::Unknown | Rule::Skipped);
+        let same = |other: &&mut Judgement| {
+            let other = Judgement {
+                subject: judgement.subject.clone(),
+                ..(**other).clone()
+            };
+            shared && other == judgement
+        };
+        match judgements.iter_mut().find(same) {
+            Some(other) => other.subject = words::list([&other.subject, &judgement.subject]),
+            None => judgements.push(judgement),
+        }
+    }
+    judgements
+}
+
+/// The GPUs that are this machine's own.
+pub fn own<'a>(ctx: &Ctx<'a>) -> impl Iterator<Item = &'a PciDevice> {
+    ctx.facts.gpus().filter(|gpu| passthrough::holder(gpu).is_none())
+}
+
+/// Why a library tells nothing of a GPU, and what would make it.
+pub struct Gap {
+    why: Why,
+    source: &'static str,
+    said: String,
+    needs: String,
+}
+
+impl Gap {
+    /// The judgement that follows.
+    pub fn unknown(self, subject: impl Into<String>) -> Judgement {
+        let judgement = Judgement::unknown(subject, self.why, self.source).needs(self.needs);
+        match self.said.is_empty() {
+            true => judgement,
+            false => judgement.evidence(self.source, self.said),
+        }
+    }
+}
+
+/// NVML's reading.
+pub fn nvml<'a>(ctx: &Ctx<'a>) -> Result<&'a Nvml, Gap> {
+    let gap = |why, said: &str, needs: &str| Gap {
+        why,
+        source: "NVML",
+        said: said.to_owned(),
+        needs: needs.to_owned(),
+    };
+    match &ctx.facts.nvml {
+        Fact::Known(NvmlOutcome::Read(nvml)) => Ok(nvml),
+        Fact::Known(NvmlOutcome::Absent { reason } | NvmlOutcome::Failed { reason, .. }) => {
+            Err(gap(Why::NotCovered, reason, "an NVML that answers: see gpu.driver"))
+        }
+        Fact::Unknown(Why::NotCovered) => Err(gap(
+            Why::NotCovered,
+            "",
+            "NVML: gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)",
+        )),
+        Fact::Unknown(why) => Err(gap(*why, "", "an NVML that answers: see gpu.driver")),
+    }
+}
+
+/// A GPU as NVML sees it.
+pub fn nvml_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a NvmlGpu, Gap> {
+    let nvml = nvml(ctx)?;
+    nvml.gpus.iter().find(|gpu| gpu.bdf == bdf).ok_or_else(|| Gap {
+        why: Why::NotCovered,
+        source: "NVML",
+        said: format!("{} GPUs, not this one", nvml.gpus.len()),
+        needs: "an NVML that shows this GPU: see gpu.present and gpu.driver".to_owned(),
+    })
+}
+
+/// CUDA's reading.
+pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
+    let gap = |why, said: &str, needs: &str| Gap {
+        why,
+        source: CUDA,
+        said: said.to_owned(),
+        needs: needs.to_owned(),
+    };
+    match &ctx.facts.cuda {
+        Fact::Known(CudaOutcome::Read(cuda)) => Ok(cuda),
+        Fact::Known(CudaOutcome::Absent { reason }) => Err(gap(
+            Why::NotCovered,
+            reason,
+            "libcuda.so.1, which is not here: see gpu.driver",
+        )),
+        Fact::Known(CudaOutcome::Failed { reason, .. }) => Err(gap(
+            Why::NotCovered,
+            reason,
+            "a CUDA that starts: see gpu.driver and gpu.fabric",
+        )),
+        Fact::Unknown(Why::NotCovered) => Err(gap(
+            Why::NotCovered,
+            "",
+            "CUDA: gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)",
+        )),
+        Fact::Unknown(why) => Err(gap(
+            *why,
+            "",
+            "a CUDA that answers: one that hangs shows in dmesg | grep -i -e NVRM -e Xid",
+        )),
+    }
+}
+
+/// A GPU as CUDA sees it.
+pub fn cuda_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a CudaGpu, Gap> {
+    let cuda = cuda(ctx)?;
+    let gap = |said: String, needs: &str| Gap {
+        why: Why::NotCovered,
+        source: CUDA,
+        said,
+        needs: needs.to_owned(),
+    };
+    match cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf)) {
+        // Every driver knows its compute capability: a record without was not asked for attributes.
+        Some(gpu) if gpu.compute == Fact::default() => Err(gap(
+            String::new(),
+            "CUDA's attributes: a snapshot of this gdr (gdr snapshot)",
+        )),
+        Some(gpu) => Ok(gpu),
+        None => Err(gap(
+            format!("{} GPUs, not this one", cuda.gpus.len()),
+            "a CUDA that shows this GPU: see gpu.present, and gpu.mig for one without instances",
+        )),
+    }
+}
+
+/// Whether NVML was asked for all it knows of a GPU: then what it does not cover, the GPU or the driver does not have.
+pub fn asked_in_full(gpu: &NvmlGpu) -> bool {
+    gpu.memory_total.known().is_some() || gpu.bar1.known().is_some()
+}
+
+/// A flag as CUDA gives it, for the evidence.
+pub fn shown(flag: &Fact<bool>) -> String {
+    match flag {
+        Fact::Known(flag) => u8::from(*flag).to_string(),
+        Fact::Unknown(Why::NotCovered) => "not known to this driver".to_owned(),
+        Fact::Unknown(why) => why.phrase().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::testing::{findings, nvml_gpu, two_gpus};
+    use crate::model::{Fact, Outcome, Why};
+
+    #[test]
+    fn gpus_of_which_the_same_is_said_share_a_finding() {
+        let mut facts = two_gpus("0000:05:00.0");
+        let subjects = |facts: &_| -> Vec<(String, Outcome)> {
+            let found = findings("gpu.persistence", facts, &[]);
+            found.into_iter().map(|found| (found.subject, found.outcome)).collect()
+        };
+        let (first, second) = ("GPU0 (0000:03:00.0)", "GPU1 (0000:05:00.0)");
+        assert_eq!(subjects(&facts), [(format!("{first}, {second}"), Outcome::Pass)]);
+        nvml_gpu(&mut facts, |gpu| gpu.persistence = Fact::Known(false));
+        let apart = [(first.to_owned(), Outcome::Info), (second.to_owned(), Outcome::Pass)];
+        assert_eq!(subjects(&facts), apart);
+        facts.nvml = Fact::Unknown(Why::NotCovered);
+        assert_eq!(subjects(&facts), [(format!("{first}, {second}"), Outcome::Unknown)]);
+    }
+}

@@ -1,0 +1,220 @@
+//! gpu.mig, gpu.vgpu, gpu.confidential, gpu.persistence: modes of a GPU that take something of GPUDirect away.
+
+use super::reading::{asked_in_full, each, nvml, nvml_gpu, own};
+use crate::check::{Ctx, Judgement, unknown_if, words};
+use crate::model::{Fabric, Fact, Why};
+
+/// Multi-instance mode: RDMA goes on working, peer-to-peer and CPU mappings without gdrdrv do not.
+pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    const SOURCE: &str = "nvmlDeviceGetMigMode";
+    each(ctx, |device| {
+        let subject = words::device(ctx, device.bdf);
+        let gpu = match nvml_gpu(ctx, device.bdf) {
+            Ok(gpu) => gpu,
+            Err(gap) => return gap.unknown(subject),
+        };
+        match &gpu.mig {
+            Fact::Known(false) => Judgement::pass(subject, "MIG is off.").evidence(SOURCE, "off"),
+            Fact::Unknown(Why::NotCovered) if asked_in_full(gpu) => {
+                Judgement::pass(subject, "It has no MIG.").evidence(SOURCE, "not supported")
+            }
+            Fact::Unknown(why) => Judgement::unknown(subject, *why, SOURCE),
+            Fact::Known(true) => {
+                let message = "MIG is on: there is no peer-to-peer between GPUs or instances, and without gdrdrv no CPU mapping; \
+                               RDMA works, to the instance a process has.";
+                let wanted = ["p2p", "mpi", "all"]
+                    .iter()
+                    .any(|profile| ctx.expectations.names(profile))
+                    || (ctx.expectations.names("gdrcopy") && ctx.facts.gdrdrv.version.present().is_none());
+                match wanted {
+                    true => Judgement::broken(subject, message),
+                    false => Judgement::info(subject, message),
+                }
+                .evidence(SOURCE, "on")
+                .advice("nvidia-smi -mig 0 switches it off, once no instance is in use")
+            }
+        }
+    })
+}
+
+/// A virtual GPU has GPUDirect RDMA on some types only.
+pub fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    const SOURCE: &str = "nvmlDeviceGetVirtualizationMode";
+    each(ctx, |device| {
+        let subject = words::device(ctx, device.bdf);
+        let gpu = match nvml_gpu(ctx, device.bdf) {
+            Ok(gpu) => gpu,
+            Err(gap) => return gap.unknown(subject),
+        };
+        let mode = match &gpu.virtualization {
+            Fact::Known(mode) => mode.as_str(),
+            Fact::Unknown(why) => return Judgement::unknown(subject, *why, SOURCE),
+        };
+        match mode {
+            "vgpu" => Judgement::broken(
+                subject,
+                "It is a virtual GPU: GPUDirect RDMA and peer-to-peer work on some types alone (whole GPUs, with the open \
+                 kernel modules in the guest).",
+            )
+            .advice("see whether NVIDIA's vGPU documentation lists this type for GPUDirect, or have the whole GPU passed through"),
+            "host_vgpu" | "host_vsga" => Judgement::info(
+                subject,
+                "This host lends it out as virtual GPUs: what they can do is decided here and seen in the guests.",
+            ),
+            "passthrough" => Judgement::pass(subject, "The whole GPU is passed through to this guest."),
+            "none" => Judgement::pass(subject, "It is not virtualised."),
+            other => Judgement::undetermined(subject, format!("cannot tell: NVML's mode '{other}' is not known to gdr"))
+                .needs("a newer gdr"),
+        }
+        .evidence(SOURCE, mode)
+    })
+}
+
+/// Confidential computing encrypts what leaves the GPU: nothing is mapped through BAR1.
+pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    const SOURCE: &str = "nvmlSystemGetConfComputeState";
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    if own(ctx).next().is_none() {
+        return Vec::new();
+    }
+    let nvml = match nvml(ctx) {
+        Ok(nvml) => nvml,
+        Err(gap) => return vec![gap.unknown("machine")],
+    };
+    let judgement = match &nvml.confidential_compute {
+        Fact::Known(false) => Judgement::pass("machine", "Confidential computing is off.").evidence(SOURCE, "off"),
+        // NVML was asked: it does not know it, or no GPU here has it.
+        Fact::Unknown(Why::NotCovered) => {
+            Judgement::pass("machine", "These GPUs or their driver have no confidential computing.")
+                .evidence(SOURCE, "not supported")
+        }
+        Fact::Unknown(why) => Judgement::unknown("machine", *why, SOURCE),
+        Fact::Known(true) => {
+            let links = match nvml.protected_links.known().map(String::as_str) {
+                Some("protected_pcie") => " Peer-to-peer over NVLink works (protected PCIe).",
+                Some("nvle") => " Peer-to-peer over NVLink works, encrypted.",
+                _ => "",
+            };
+            Judgement::broken(
+                "machine",
+                format!(
+                    "Confidential computing is on: GPU memory is not mapped through BAR1, so neither a NIC nor the CPU \
+                     reaches it.{links}"
+                ),
+            )
+            .evidence(SOURCE, "on")
+            .advice("where GPUDirect matters more, switch confidential computing off on the host (nvidia_gpu_tools --set-cc-mode=off) and reset the GPUs")
+        }
+    };
+    vec![judgement]
+}
+
+/// Without persistence mode the driver drops a GPU's state with its last user.
+pub fn persistence(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    const SOURCE: &str = "nvmlDeviceGetPersistenceMode";
+    each(ctx, |device| {
+        let subject = words::device(ctx, device.bdf);
+        let gpu = match nvml_gpu(ctx, device.bdf) {
+            Ok(gpu) => gpu,
+            Err(gap) => return gap.unknown(subject),
+        };
+        let judgement = match &gpu.persistence {
+            Fact::Known(true) => Judgement::pass(subject, "Persistence mode is on.").evidence(SOURCE, "on"),
+            Fact::Known(false) => Judgement::broken(
+                subject,
+                "Persistence mode is off: the first program after a pause waits a second or two while the driver sets the \
+                 GPU up anew.",
+            )
+            .evidence(SOURCE, "off")
+            .fix(
+                "persistence",
+                "systemctl enable --now nvidia-persistenced, or nvidia-smi -pm 1 until the next boot",
+            ),
+            Fact::Unknown(why) => return Judgement::unknown(subject, *why, SOURCE),
+        };
+        match ctx.facts.fabric.units.get(Fabric::PERSISTENCE) {
+            Some(unit) => judgement.evidence(Fabric::PERSISTENCE, unit.words()),
+            None => judgement,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{findings, machine, nvml_gpu, only};
+    use crate::model::{Facts, NvmlOutcome, Outcome};
+
+    fn with_nvml(change: impl FnOnce(&mut crate::model::Nvml)) -> Facts {
+        let mut facts = machine();
+        if let Fact::Known(NvmlOutcome::Read(nvml)) = &mut facts.nvml {
+            change(nvml);
+        }
+        facts
+    }
+
+    #[test]
+    fn mig_matters_to_peers_and_not_to_rdma() {
+        let mut facts = machine();
+        nvml_gpu(&mut facts, |gpu| gpu.mig = Fact::Known(true));
+        let outcome = |profiles: &[&str], facts: &Facts| findings("gpu.mig", facts, profiles)[0].outcome;
+        assert_eq!(outcome(&["rdma"], &facts), Outcome::Info);
+        assert_eq!(outcome(&["p2p"], &facts), Outcome::Warn);
+        assert_eq!(outcome(&["gdrcopy"], &facts), Outcome::Info, "gdrdrv maps instances");
+        facts.gdrdrv.version = Fact::Known(None);
+        assert_eq!(outcome(&["gdrcopy"], &facts), Outcome::Warn);
+        nvml_gpu(&mut facts, |gpu| gpu.mig = Fact::default());
+        assert!(only("gpu.mig", &facts).message.contains("has no MIG"));
+        nvml_gpu(&mut facts, |gpu| gpu.mig = Fact::Unknown(Why::Denied));
+        assert_eq!(only("gpu.mig", &facts).outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn virtual_gpus_are_told_from_whole_ones() {
+        for (mode, outcome) in [
+            ("none", Outcome::Pass),
+            ("passthrough", Outcome::Pass),
+            ("vgpu", Outcome::Warn),
+            ("host_vgpu", Outcome::Info),
+            ("unknown 9", Outcome::Unknown),
+        ] {
+            let mut facts = machine();
+            nvml_gpu(&mut facts, |gpu| gpu.virtualization = Fact::Known(mode.to_owned()));
+            assert_eq!(only("gpu.vgpu", &facts).outcome, outcome, "{mode}");
+        }
+    }
+
+    #[test]
+    fn confidential_computing_closes_the_road() {
+        let on = with_nvml(|nvml| {
+            nvml.confidential_compute = Fact::Known(true);
+            nvml.protected_links = Fact::Known("protected_pcie".to_owned());
+        });
+        let found = only("gpu.confidential", &on);
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert!(found.message.ends_with("works (protected PCIe)."), "{}", found.message);
+        let old = with_nvml(|nvml| nvml.confidential_compute = Fact::default());
+        assert_eq!(only("gpu.confidential", &old).outcome, Outcome::Pass);
+        let broken = with_nvml(|nvml| nvml.confidential_compute = Fact::Unknown(Why::Broken));
+        assert_eq!(only("gpu.confidential", &broken).outcome, Outcome::Unknown);
+        let mut none = machine();
+        none.pci = Fact::Known(Vec::new());
+        assert_eq!(only("gpu.confidential", &none).outcome, Outcome::Skip);
+    }
+
+    #[test]
+    fn persistence_is_worth_a_word() {
+        let mut facts = machine();
+        assert_eq!(only("gpu.persistence", &facts).outcome, Outcome::Pass);
+        nvml_gpu(&mut facts, |gpu| gpu.persistence = Fact::Known(false));
+        let found = only("gpu.persistence", &facts);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert_eq!(found.fix.map(|fix| fix.id).as_deref(), Some("persistence"));
+        facts.nvml = Fact::Unknown(Why::TimedOut);
+        for id in ["gpu.mig", "gpu.vgpu", "gpu.confidential", "gpu.persistence"] {
+            assert_eq!(only(id, &facts).outcome, Outcome::Unknown, "{id}");
+        }
+    }
+}
