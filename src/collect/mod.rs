@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 
 use crate::model::{Bdf, Fact, Facts, Note, PciDevice, Why};
-use crate::world::{NvmlWant, Reading, World};
+use crate::world::{NvmlWant, Reading, VerbsWant, World};
 
 /// What a command needs to know. What nobody asked for is not read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,6 +26,8 @@ pub struct Want {
     pub system: bool,
     /// What CUDA says of the GPUs without a context.
     pub cuda: bool,
+    /// Which RDMA devices user space serves, and whether each is opened and tried; asked where there are any.
+    pub verbs: Option<VerbsWant>,
     /// GPU memory is mapped for the CPU, as a trial.
     pub mapping: bool,
 }
@@ -43,7 +45,10 @@ pub fn facts(world: &World, want: Want) -> Facts {
     let mut pci = pci::devices(files, &mut notes);
     let numa = kernel::numa(files, &mut notes);
     let gpus = gpus(&pci);
-    let rdma = rdma::devices(files, &pci, gpus.len(), &mut notes);
+    let mut rdma = rdma::devices(files, &pci, gpus.len(), &mut notes);
+    let there_are_some = rdma.known().is_some_and(|devices| !devices.is_empty());
+    let verbs = want.verbs.filter(|_| there_are_some);
+    let verbs = verbs.map(|want| world.libraries.verbs(want));
     let nvme = match want.nvme {
         true => pci::nvme(files, &mut notes),
         false => Fact::default(),
@@ -62,6 +67,9 @@ pub fn facts(world: &World, want: Want) -> Facts {
         pci::look_closely(files, devices, &interest, &mut notes);
     }
 
+    if want.system {
+        rdma::details(files, &mut rdma, &mut notes);
+    }
     let mut facts = Facts {
         host: world.host(),
         driver,
@@ -78,6 +86,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.kernel = kernel::kernel(files, &pci, &mut notes);
         facts.process = process::process(files, &mut notes);
         facts.platform = platform::platform(files, &pci, &mut notes);
+        facts.rdma_stack = rdma::stack(files, &mut notes);
         facts.tools = tools(world);
     }
     facts.pci = pci;
@@ -87,6 +96,9 @@ pub fn facts(world: &World, want: Want) -> Facts {
     };
     if let Some(reading) = cuda {
         facts.cuda = finish(reading, "CUDA", &mut notes);
+    }
+    if let Some(reading) = verbs {
+        facts.verbs = finish(reading, "verbs", &mut notes);
     }
     facts.mapping = mapping.map(|reading| finish(reading, "CUDA", &mut notes));
     notes.sort();

@@ -33,7 +33,7 @@ pub use probe::{
     BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, PROBE_SCHEMA, ProbeReport, ProbeResult,
     ProbeVerdict, ProbedGpu,
 };
-pub use rdma::{RdmaDevice, RdmaPort};
+pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
 pub use snapshot::{
     Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded, RecordedLibraries,
     SNAPSHOT_SCHEMA, Snapshot,
@@ -43,4 +43,4 @@ pub use system::{
     Process,
 };
 pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Topology, Verdict};
-pub use verbs::{Verbs, VerbsOutcome};
+pub use verbs::{DmabufAnswer, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial};

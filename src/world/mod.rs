@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use files::{FileError, Files, MOST, OpenFile, as_text};
-pub use libraries::{Libraries, NvmlWant, Reading, answer_for_parent};
+pub use libraries::{Libraries, NvmlWant, Reading, VerbsWant, answer_for_parent};
 pub use tools::Tools;
 
 use crate::model::{Host, SNAPSHOT_SCHEMA, Snapshot};

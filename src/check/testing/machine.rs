@@ -97,10 +97,12 @@ pub fn rdma(name: &str, at: &str) -> RdmaDevice {
             state: Fact::Known("ACTIVE".to_owned()),
             link_layer: Fact::Known("InfiniBand".to_owned()),
             rate: Fact::Known("400 Gb/sec (4X NDR)".to_owned()),
+            ..RdmaPort::default()
         }]),
         uverbs: Fact::Known(Some(node("/dev/infiniband/uverbs0", 231))),
         management: Fact::Known(false),
         physical_function: Fact::Known(None),
+        ..RdmaDevice::default()
     }
 }
 
