@@ -3,7 +3,7 @@
 mod gdrdrv;
 mod mapping;
 mod peermem;
-mod road;
+pub mod road;
 
 use super::Check;
 use crate::model::Severity;

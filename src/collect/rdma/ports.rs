@@ -34,7 +34,7 @@ pub fn details(files: &dyn Files, devices: &mut Fact<Vec<RdmaDevice>>, notes: &m
             let base = format!("{base}/ports/{}", port.number);
             // `5: LinkUp`
             port.physical_state = read::text(files, &format!("{base}/phys_state"), notes).map(super::word);
-            if port.is_active_ethernet() {
+            if is_active_ethernet(port) {
                 port.gids = gids(files, &base, place);
             }
         }
@@ -106,7 +106,8 @@ fn is_none(error: &FileError) -> bool {
 fn is_here(files: &dyn Files, interface: &str, place: Option<Bdf>) -> Fact<bool> {
     let path = format!("/sys/class/net/{interface}");
     read::is_there(files, &path).map(|there| {
-        let other = matches!((leads_to(files, &path), place), (Fact::Known(Some(its)), Some(ours)) if !same_card(its, ours));
+        let other =
+            matches!((leads_to(files, &path), place), (Fact::Known(Some(its)), Some(ours)) if !same_card(its, ours));
         there && !other
     })
 }
@@ -118,7 +119,10 @@ fn same_card(a: Bdf, b: Bdf) -> bool {
 
 fn mtu(files: &dyn Files, interface: &str) -> Fact<Option<u32>> {
     match files.text(Path::new(&format!("/sys/class/net/{interface}/mtu"))) {
-        Ok(text) => text.trim().parse().map_or(Fact::default(), |mtu| Fact::Known(Some(mtu))),
+        Ok(text) => text
+            .trim()
+            .parse()
+            .map_or(Fact::default(), |mtu| Fact::Known(Some(mtu))),
         Err(error) => Fact::Unknown(error.why()),
     }
 }
@@ -155,12 +159,10 @@ fn reach(gid: &[u8]) -> Option<GidReach> {
     }
 }
 
-impl RdmaPort {
-    /// An active port whose link is Ethernet: the ports that have addresses of the network.
-    fn is_active_ethernet(&self) -> bool {
-        matches!(&self.state, Fact::Known(state) if state == "ACTIVE")
-            && matches!(&self.link_layer, Fact::Known(layer) if layer == "Ethernet")
-    }
+/// An active port whose link is Ethernet: the ports that have addresses of the network.
+fn is_active_ethernet(port: &RdmaPort) -> bool {
+    matches!(&port.state, Fact::Known(state) if state == "ACTIVE")
+        && matches!(&port.link_layer, Fact::Known(layer) if layer == "Ethernet")
 }
 
 #[cfg(test)]
@@ -172,9 +174,21 @@ mod tests {
         for (gid, want, word) in [
             ("0000:0000:0000:0000:0000:0000:0000:0000\n", None, "::"),
             ("fe80:0000:0000:0000:0000:0000:0000:0000\n", None, "::"),
-            ("fe80:0000:0000:0000:0e42:a1ff:fe55:36a8\n", Some(GidReach::LinkLocal), "fe80::"),
-            ("0000:0000:0000:0000:0000:ffff:c0a8:0164\n", Some(GidReach::Ipv4), "::ffff:0.0.0.0"),
-            ("2001:0db8:0000:0001:0e42:a1ff:fe55:36a8\n", Some(GidReach::Ipv6), "2001:db8::"),
+            (
+                "fe80:0000:0000:0000:0e42:a1ff:fe55:36a8\n",
+                Some(GidReach::LinkLocal),
+                "fe80::",
+            ),
+            (
+                "0000:0000:0000:0000:0000:ffff:c0a8:0164\n",
+                Some(GidReach::Ipv4),
+                "::ffff:0.0.0.0",
+            ),
+            (
+                "2001:0db8:0000:0001:0e42:a1ff:fe55:36a8\n",
+                Some(GidReach::Ipv6),
+                "2001:db8::",
+            ),
             ("no address\n", None, "::"),
         ] {
             assert_eq!(reach(gid.as_bytes()), want, "{gid}");

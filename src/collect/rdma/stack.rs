@@ -24,7 +24,11 @@ fn shared(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Option<bool>> {
         Fact::Known(Some(text)) => match text.trim() {
             "Y" | "1" => Fact::Known(Some(true)),
             "N" | "0" => Fact::Known(Some(false)),
-            other => read::broken(notes, NETNS_MODE, format!("'{}' is neither Y nor N", read::shorten(other))),
+            other => read::broken(
+                notes,
+                NETNS_MODE,
+                format!("'{}' is neither Y nor N", read::shorten(other)),
+            ),
         },
         // A core that is loaded and has no such parameter is older than Linux 5.2: it knows no exclusive mode.
         Fact::Known(None) => match files.exists(Path::new("/sys/module/ib_core")) {

@@ -6,9 +6,7 @@ use std::error::Error as _;
 use verbs::{Context, Dmabuf, Error, Library};
 
 use super::VerbsWant;
-use crate::model::{
-    DmabufAnswer, Fact, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial, Why,
-};
+use crate::model::{DmabufAnswer, Fact, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial, Why};
 
 /// Reads libibverbs in this process.
 pub fn read(want: VerbsWant) -> VerbsOutcome {
