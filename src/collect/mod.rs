@@ -62,6 +62,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
                 .filter_map(|d| d.place.present().copied()),
         )
         .chain(nvme.known().into_iter().flatten().map(|(_, bdf)| *bdf))
+        .chain(data_direct(&pci))
         .collect();
     if let Fact::Known(devices) = &mut pci {
         pci::look_closely(files, devices, &interest, &mut notes);
@@ -137,6 +138,13 @@ fn finish<T: DeserializeOwned>(reading: Reading<T>, source: &str, notes: &mut Ve
             Fact::Unknown(why)
         }
     }
+}
+
+/// The Data Direct functions of ConnectX-8: their IOMMU groups matter.
+fn data_direct(pci: &Fact<Vec<PciDevice>>) -> impl Iterator<Item = Bdf> {
+    let devices = pci.known().into_iter().flatten();
+    let devices = devices.filter(|d| d.ids.known().is_some_and(|ids| ids.is_data_direct()));
+    devices.map(|d| d.bdf)
 }
 
 fn gpus(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<Bdf> {
