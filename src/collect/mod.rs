@@ -90,6 +90,13 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.rdma_stack = rdma::stack(files, &mut notes);
         facts.tools = tools(world);
     }
+    if let Fact::Known(devices) = &mut facts.rdma
+        && want.system
+        && settings_matter(want, &pci)
+    {
+        let pci = pci.known().map_or(&[][..], Vec::as_slice);
+        rdma::settings(world, &facts.process.uid, pci, devices, &mut notes);
+    }
     facts.pci = pci;
     facts.nvml = match nvml {
         Some(reading) => finish(reading, "NVML", &mut notes),
@@ -139,6 +146,15 @@ fn finish<T: DeserializeOwned>(reading: Reading<T>, source: &str, notes: &mut Ve
         }
     }
 }
+
+/// Whether a NIC's settings are worth the time that asking takes: where a GPU is older than Pascal, and under `--live`.
+fn settings_matter(want: Want, pci: &Fact<Vec<PciDevice>>) -> bool {
+    let old = |device: &PciDevice| device.ids.known().is_some_and(|ids| ids.is_before_pascal());
+    want.verbs.is_some_and(|want| want.trials) || pci.known().is_some_and(|devices| devices.iter().any(old))
+}
+
+/// What mlxconfig or mstconfig printed of one device; none where it is no such text.
+pub use rdma::parse_settings;
 
 /// The Data Direct functions of ConnectX-8: their IOMMU groups matter.
 fn data_direct(pci: &Fact<Vec<PciDevice>>) -> impl Iterator<Item = Bdf> {

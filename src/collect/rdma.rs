@@ -1,11 +1,13 @@
 //! RDMA devices from `/sys/class/infiniband`.
 
 mod ports;
+mod settings;
 mod stack;
 
 use std::path::Path;
 
 pub use ports::details;
+pub use settings::{parse as parse_settings, settings};
 pub use stack::stack;
 
 use super::read;
