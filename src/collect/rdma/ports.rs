@@ -22,7 +22,11 @@ pub fn details(files: &dyn Files, devices: &mut Fact<Vec<RdmaDevice>>, notes: &m
     };
     for device in devices {
         let base = format!("{CLASS}/{}", device.name);
-        let mut text = |name: &str| read::text_if_there(files, &format!("{base}/{name}"), notes);
+        let mut text = |name: &str| {
+            let text = read::text_if_there(files, &format!("{base}/{name}"), notes);
+            // rdma_rxe has the file, and nothing in it.
+            text.map(|text| text.filter(|text| !text.is_empty()))
+        };
         device.firmware = text("fw_ver");
         device.chip = text("hca_type");
         device.board = text("board_id");
