@@ -93,7 +93,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "rdma.port",
         rule: "A port is active, and over Ethernet it has a RoCE v2 address that others can reach, usable in this namespace.",
-        sources: "/sys/class/infiniband/*/ports/*, /sys/class/net, NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX, NVSHMEM_IB_GID_INDEX",
+        sources: "/sys/class/infiniband/*/ports/*, /sys/class/net",
         severity: Severity::Warn,
         why: "A port that is down carries nothing. Programs address a RoCE peer by an index into the GID table: an index of the \
               wrong kind, or of an interface in another namespace, ends in timeouts (status 12, errno 110).",

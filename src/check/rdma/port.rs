@@ -2,7 +2,7 @@
 
 use super::{CLASS, each_card};
 use crate::check::{Ctx, Judgement};
-use crate::model::{Fact, GidReach, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsTrial};
+use crate::model::{Fact, GidReach, Kind, Match, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsTrial};
 
 /// The kind of an address that is routed.
 const ROCE_V2: &str = "RoCE v2";
@@ -55,7 +55,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
     let layer = port.link_layer.known().map_or("", String::as_str);
     let linked = matches!(&port.physical_state, Fact::Known(state) if state == "LinkUp");
     let judgement = match (state.as_str(), layer) {
-        ("ACTIVE", "Ethernet") => ethernet(ctx, subject, &path, &port.gids),
+        ("ACTIVE", "Ethernet") => ethernet(ctx, nic, subject, &path, &port.gids),
         ("ACTIVE", _) => Judgement::pass(subject, "The port is active."),
         ("INIT", "InfiniBand") if linked => Judgement::broken(
             subject,
@@ -89,7 +89,7 @@ fn payload(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Option<u32> {
     tried.active_mtu
 }
 
-fn ethernet(ctx: &Ctx<'_>, subject: String, path: &str, gids: &Fact<Vec<RdmaGid>>) -> Judgement {
+fn ethernet(ctx: &Ctx<'_>, nic: &RdmaDevice, subject: String, path: &str, gids: &Fact<Vec<RdmaGid>>) -> Judgement {
     let gids = match gids {
         Fact::Known(gids) => gids,
         Fact::Unknown(why) => return Judgement::unknown(subject, *why, &format!("{path}/gids")),
@@ -101,15 +101,24 @@ fn ethernet(ctx: &Ctx<'_>, subject: String, path: &str, gids: &Fact<Vec<RdmaGid>
     }
     let usable: Vec<&RdmaGid> = gids.iter().filter(|gid| is_usable(gid)).collect();
     let judgement = match usable.first() {
-        Some(first) => match wrong_index(ctx, gids) {
-            Some((variable, message)) => Judgement::broken(subject, message)
-                .evidence(variable, "set")
-                .advice(format!("export {variable}={}, or unset it", first.index)),
-            None => Judgement::pass(subject, reached(first)),
-        },
-        None => unreachable(subject, gids),
+        Some(first) => Judgement::pass(subject, reached(first)),
+        None if is_wanted(ctx, nic) => unreachable(subject, gids),
+        None => Judgement::info(
+            subject,
+            "The port is active and has no RoCE v2 address that others can reach; no GPU is nearer to it than to another NIC.",
+        ),
     };
     judgement.evidence(format!("{path}/gids"), table)
+}
+
+/// Whether a NIC's address matters: it is the best of a GPU, or the machine has no GPU to tell NICs apart. A card that only
+/// serves a bridge or a bond has no address, and needs none.
+fn is_wanted(ctx: &Ctx<'_>, nic: &RdmaDevice) -> bool {
+    let rows = &ctx.topology.rows;
+    let of_gpus = |found: &&Match| rows.get(found.row).is_some_and(|row| row.kind == Kind::Gpu);
+    let mut gpus = ctx.topology.matches.iter().filter(of_gpus).peekable();
+    let is_it = |row: &usize| rows.get(*row).is_some_and(|row| row.label == nic.name);
+    gpus.peek().is_none() || gpus.any(|found| found.best.iter().any(is_it))
 }
 
 fn is_v2(gid: &RdmaGid) -> bool {
@@ -163,31 +172,6 @@ fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
     }
 }
 
-/// An index variable that names an entry which does not serve, and what is wrong with it.
-fn wrong_index(ctx: &Ctx<'_>, gids: &[RdmaGid]) -> Option<(&'static str, String)> {
-    chosen(ctx).find_map(|(variable, index)| {
-        let fault = match gids.iter().find(|gid| gid.index == index) {
-            None => "is empty".to_owned(),
-            Some(gid) if !is_v2(gid) => "is not RoCE v2".to_owned(),
-            Some(gid) if gid.here != Fact::Known(true) => "is of an interface in another namespace".to_owned(),
-            Some(_) => return None,
-        };
-        Some((variable, format!("{variable} names GID index {index}, which {fault}.")))
-    })
-}
-
-/// The indices that environment variables name; a negative one leaves the choice to the program.
-fn chosen<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'static str, u32)> + 'a {
-    let variables = ["NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"];
-    variables
-        .into_iter()
-        .filter_map(|name| Some((name, value(ctx, name)?.trim().parse().ok()?)))
-}
-
-fn value<'a>(_ctx: &'a Ctx<'_>, _name: &str) -> Option<&'a String> {
-    None
-}
-
 /// An entry in a few words: `3 RoCE v2 IPv4 eth0`.
 fn describe(gid: &RdmaGid) -> String {
     let kind = gid.kind.known().map_or("?", String::as_str);
@@ -206,131 +190,4 @@ fn describe(gid: &RdmaGid) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::testing::{Edit, findings, machine, only};
-    use crate::model::{Facts, Outcome, VerbsDevice, VerbsPort, Why};
-
-    fn known(text: &str) -> Fact<String> {
-        Fact::Known(text.to_owned())
-    }
-
-    fn gid(index: u32, reach: GidReach, kind: &str, here: bool) -> RdmaGid {
-        RdmaGid {
-            index,
-            reach,
-            kind: known(kind),
-            interface: Fact::Known(Some("eth0".to_owned())),
-            here: Fact::Known(here),
-            mtu: Fact::Known(here.then_some(9000)),
-        }
-    }
-
-    fn port_mut(facts: &mut Facts) -> &mut RdmaPort {
-        match &mut facts.nic_mut().ports {
-            Fact::Known(ports) => &mut ports[0],
-            Fact::Unknown(_) => panic!("no ports"),
-        }
-    }
-
-    fn roce(gids: Vec<RdmaGid>) -> Facts {
-        let mut facts = machine();
-        let port = port_mut(&mut facts);
-        port.link_layer = known("Ethernet");
-        port.gids = Fact::Known(gids);
-        facts
-    }
-
-    fn link_local() -> Vec<RdmaGid> {
-        vec![
-            gid(0, GidReach::LinkLocal, "IB/RoCE v1", true),
-            gid(1, GidReach::LinkLocal, ROCE_V2, true),
-        ]
-    }
-
-    #[test]
-    fn roce_wants_an_address_that_others_reach() {
-        let mut gids = link_local();
-        gids.push(gid(2, GidReach::Ipv4, "IB/RoCE v1", true));
-        gids.push(gid(3, GidReach::Ipv4, ROCE_V2, true));
-        let found = only("rdma.port", &roce(gids.clone()));
-        assert_eq!(found.outcome, Outcome::Pass);
-        assert_eq!(
-            found.message,
-            "The port is active; GID index 3 is RoCE v2 over IPv4, on eth0."
-        );
-        gids[3].mtu = Fact::Known(Some(1500));
-        assert!(
-            only("rdma.port", &roce(gids))
-                .message
-                .ends_with("4200 or more does not.")
-        );
-        let found = only("rdma.port", &roce(link_local()));
-        assert_eq!(found.outcome, Outcome::Warn);
-        assert!(found.message.contains("its own segment"));
-        assert_eq!(only("rdma.port", &roce(Vec::new())).outcome, Outcome::Warn);
-    }
-
-    #[test]
-    fn an_address_in_another_namespace_is_of_no_use_here() {
-        let found = only("rdma.port", &roce(vec![gid(3, GidReach::Ipv6, ROCE_V2, false)]));
-        assert_eq!(found.outcome, Outcome::Warn);
-        assert!(
-            found
-                .message
-                .contains("belong to eth0, which is not in this network namespace")
-        );
-        let mut unknown = gid(3, GidReach::Ipv6, ROCE_V2, true);
-        unknown.here = Fact::Unknown(Why::Denied);
-        assert_eq!(only("rdma.port", &roce(vec![unknown])).outcome, Outcome::Unknown);
-    }
-
-    #[test]
-    fn a_port_that_is_down_is_no_fault_while_another_is_up() {
-        let mut facts = machine();
-        assert_eq!(only("rdma.port", &facts).outcome, Outcome::Pass);
-        port_mut(&mut facts).state = known("DOWN");
-        let found = findings("rdma.port", &facts, &[]);
-        let said: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
-        assert_eq!(said, [("mlx5_0", Outcome::Info), ("machine", Outcome::Warn)]);
-        if let Fact::Known(ports) = &mut facts.nic_mut().ports {
-            let up = RdmaPort {
-                number: 2,
-                state: known("ACTIVE"),
-                ..ports[0].clone()
-            };
-            ports.push(up);
-        }
-        let found = findings("rdma.port", &facts, &[]);
-        let said: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
-        assert_eq!(said, [("mlx5_0/1", Outcome::Info), ("mlx5_0/2", Outcome::Pass)]);
-    }
-
-    #[test]
-    fn infiniband_without_a_subnet_manager_stays_in_init() {
-        let mut facts = machine();
-        port_mut(&mut facts).state = known("INIT");
-        let found = findings("rdma.port", &facts, &[]);
-        assert!(found[0].outcome == Outcome::Warn && found[0].message.contains("subnet manager"));
-        port_mut(&mut facts).state = Fact::Unknown(Why::Denied);
-        assert_eq!(only("rdma.port", &facts).outcome, Outcome::Unknown);
-    }
-
-    #[test]
-    fn the_payload_that_an_open_device_tells_is_evidence() {
-        let mut facts = machine();
-        let opened = VerbsTrial::Opened(VerbsDevice {
-            ports: vec![VerbsPort {
-                number: 1,
-                active_mtu: Some(4096),
-                largest_mtu: Some(4096),
-            }],
-            ..VerbsDevice::default()
-        });
-        if let Fact::Known(VerbsOutcome::Read(verbs)) = &mut facts.verbs {
-            verbs.trials = Some([("mlx5_0".to_owned(), opened)].into());
-        }
-        let evidence = only("rdma.port", &facts).evidence;
-        assert!(evidence.iter().any(|e| e.value == "4096 bytes"), "{evidence:?}");
-    }
-}
+mod tests;
