@@ -33,7 +33,8 @@ const MAY_KNOW: [(&str, &[&str]); 14] = [
 const MAY_KNOW_CRATES: [(&str, &[&str]); 5] = [
     ("gpu::nvml", &["world"]),
     ("gdrcopy", &["probe", "world"]),
-    ("verbs", &["world"]),
+    // With its colons: `model` has a module of that name.
+    ("::verbs", &["world"]),
     ("anyhow", &["cmd", "main"]),
     ("clap", &["cli", "main"]),
 ];

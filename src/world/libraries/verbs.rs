@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error as _;
 
-use verbs::{Context, Dmabuf, Error, Library};
+use ::verbs::{Context, Dmabuf, Error, Library, device_names};
 
 use super::VerbsWant;
 use crate::model::{DmabufAnswer, Fact, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial, Why};
@@ -12,7 +12,7 @@ use crate::model::{DmabufAnswer, Fact, Verbs, VerbsDevice, VerbsOutcome, VerbsPo
 pub fn read(want: VerbsWant) -> VerbsOutcome {
     let read = || -> Result<Verbs, Error> {
         let library = Library::open()?;
-        let devices = verbs::device_names()?;
+        let devices = device_names()?;
         Ok(Verbs {
             library: Some(library.path().display().to_string()),
             reg_dmabuf_mr: Fact::Known(library.knows_dmabuf()),
