@@ -5,16 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may name. A room that is not here is an error: it has to be thought about.
-const MAY_KNOW: [(&str, &[&str]); 14] = [
+const MAY_KNOW: [(&str, &[&str]); 15] = [
     ("model", &[]),
+    ("kmod", &["model"]),
     ("pci", &["model"]),
     ("profile", &["model"]),
     ("world", &["model"]),
-    ("snapshot", &["model", "pci"]),
-    ("collect", &["model", "pci", "world"]),
+    ("snapshot", &["kmod", "model", "pci"]),
+    ("collect", &["kmod", "model", "pci", "world"]),
     ("import", &["model", "pci"]),
     ("topo", &["model"]),
-    ("check", &["model", "profile", "topo"]),
+    ("check", &["kmod", "model", "profile", "topo"]),
     ("probe", &["model", "topo"]),
     ("render", &["model", "topo"]),
     ("cli", &["profile", "render"]),

@@ -2,6 +2,7 @@
 
 mod driver;
 mod kernel;
+mod modprobe;
 mod pci;
 mod platform;
 mod process;
@@ -88,6 +89,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.process = process::process(files, &mut notes);
         facts.platform = platform::platform(files, &pci, &mut notes);
         facts.rdma_stack = rdma::stack(files, &mut notes);
+        facts.modprobe = modprobe::modprobe(files, &facts.driver, &facts.kernel, &mut notes);
         facts.tools = tools(world);
     }
     if let Fact::Known(devices) = &mut facts.rdma

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, CudaOutcome, Driver, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, NodeFile, NumaNode, NvmlOutcome,
-    PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack, VerbsOutcome,
+    Bdf, CudaOutcome, Driver, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, Modprobe, NodeFile, NumaNode,
+    NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack, VerbsOutcome,
 };
 
 /// The facts of one machine.
@@ -47,6 +47,9 @@ pub struct Facts {
     pub driver: Driver,
     /// The nodes `/dev/nvidia*`.
     pub nvidia_nodes: Fact<Vec<NodeFile>>,
+    /// How kernel modules are loaded.
+    #[serde(default)]
+    pub modprobe: Modprobe,
     /// Peer memory.
     pub peer_memory: PeerMemory,
     /// gdrdrv.

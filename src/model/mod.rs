@@ -9,6 +9,7 @@ mod facts;
 mod finding;
 mod idlist;
 mod mapping;
+mod modprobe;
 mod nvml;
 mod pci;
 mod probe;
@@ -27,6 +28,7 @@ pub use facts::{Facts, Note};
 pub use finding::{Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary};
 pub use idlist::{IdList, IdListError};
 pub use mapping::{GpuMapping, MappingOutcome, MappingTrial};
+pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use nvml::{Bar1, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
 pub use pci::{Attributes, Ids, LinkState, PciDevice, Place, Resource, RootBus};
 pub use probe::{

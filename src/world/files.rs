@@ -62,6 +62,13 @@ pub trait Files: Send + Sync {
         bytes.map(keep)
     }
 
+    /// What `reduce` makes of a file that it reads as a stream from the start: too large to hold. A world that records
+    /// writes down what it made, and a replay answers with that.
+    fn streamed(&self, path: &Path, reduce: &Reduce<'_>) -> Result<String, FileError> {
+        let file = self.open(path)?;
+        reduce(&mut Stream { file, at: 0 }).map_err(|source| FileError::new(Question::Read, path, source))
+    }
+
     /// A part of a file; shorter where the file ends.
     fn read_range(&self, path: &Path, offset: u64, length: usize) -> Result<Vec<u8>, FileError> {
         let file = self.open(path)?;
@@ -112,6 +119,23 @@ pub const MOST: usize = 16 << 20;
 pub trait OpenFile {
     /// Reads from `offset` on; 0 where the file ends.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize>;
+}
+
+/// What makes a text of a stream.
+pub type Reduce<'a> = dyn Fn(&mut dyn io::Read) -> io::Result<String> + 'a;
+
+/// An open file, read from its start to its end.
+struct Stream {
+    file: Box<dyn OpenFile>,
+    at: u64,
+}
+
+impl io::Read for Stream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(self.at, out)?;
+        self.at += count as u64;
+        Ok(count)
+    }
 }
 
 /// A file could not be had.

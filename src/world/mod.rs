@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-pub use files::{FileError, Files, MOST, OpenFile, as_text};
+pub use files::{FileError, Files, MOST, OpenFile, Reduce, as_text};
 pub use libraries::{Libraries, NvmlWant, Reading, VerbsWant, answer_for_parent};
 pub use tools::Tools;
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::files::{FileError, Files, OpenFile, failure};
+use super::files::{FileError, Files, OpenFile, Reduce, failure};
 use crate::model::{Fact, FileState, Hex, Part, Question, Recorded};
 
 /// What was answered so far, by path.
@@ -112,6 +112,12 @@ impl Files for Recorder {
     fn reduced(&self, path: &Path, most: usize, keep: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<Vec<u8>, FileError> {
         let kept = self.files.reduced(path, most, keep);
         self.log.keep(path, kept, |recorded, bytes| whole(recorded, bytes))
+    }
+
+    fn streamed(&self, path: &Path, reduce: &Reduce<'_>) -> Result<String, FileError> {
+        let made = self.files.streamed(path, reduce);
+        self.log
+            .keep(path, made, |recorded, text| recorded.text = Some(text.clone()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::{FileError, Files, OpenFile, failed};
+use super::files::{FileError, Files, OpenFile, Reduce, failed};
 use crate::model::{Fact, Failure, FileState, Question, Recorded};
 
 /// Files that answer from a record.
@@ -80,6 +80,10 @@ impl Files for Replay {
 
     fn reduced(&self, path: &Path, _most: usize, keep: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<Vec<u8>, FileError> {
         self.read(path).map(keep)
+    }
+
+    fn streamed(&self, path: &Path, _reduce: &Reduce<'_>) -> Result<String, FileError> {
+        self.answer(Question::Read, path, |recorded| recorded.text.clone())
     }
 }
 

@@ -35,6 +35,10 @@ pub enum Need {
     Promtool,
     /// Python's jsonschema.
     JsonSchema,
+    /// modprobe and depmod of kmod.
+    Kmod,
+    /// cpio, gzip, xz, zstd and lz4.
+    Packers,
 }
 
 impl Need {
@@ -54,6 +58,8 @@ impl Need {
             Self::Binutils => in_path("nm") && in_path("readelf"),
             Self::Promtool => in_path("promtool"),
             Self::JsonSchema => in_path("python3") && python_has("jsonschema"),
+            Self::Kmod => in_path("modprobe") && in_path("depmod"),
+            Self::Packers => ["cpio", "gzip", "xz", "zstd", "lz4"].into_iter().all(in_path),
         }
     }
 
@@ -73,6 +79,8 @@ impl Need {
             Self::Binutils => "nm or readelf is not in PATH".to_owned(),
             Self::Promtool => "promtool is not in PATH (Debian's prometheus)".to_owned(),
             Self::JsonSchema => "python3 has no jsonschema (Debian's python3-jsonschema)".to_owned(),
+            Self::Kmod => "modprobe or depmod is not in PATH".to_owned(),
+            Self::Packers => "cpio, gzip, xz, zstd or lz4 is not in PATH".to_owned(),
         }
     }
 

@@ -1,11 +1,20 @@
-//! Parameters of the NVIDIA driver, as loaded.
+//! Parameters of the NVIDIA driver: as loaded, as the next load will have them, as the initramfs carries them.
 
+mod conflict;
+mod drift;
+mod grdma_topo;
+mod iomap_wc;
+mod next;
 mod peer_mapping;
-mod registry_keys;
+pub mod registry_keys;
 mod stream_memops;
 
 use super::Check;
 use crate::model::Severity;
+use conflict::conflict;
+use drift::drift;
+use grdma_topo::grdma_topo;
+use iomap_wc::iomap_wc;
 use peer_mapping::peer_mapping;
 use stream_memops::stream_memops;
 
@@ -34,7 +43,64 @@ pub const CHECKS: &[Check] = &[
         references: &["https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html"],
         judge: stream_memops,
     },
+    Check {
+        id: "param.drift",
+        rule: "The loaded driver, modprobe.d with the kernel's command line, and the initramfs say the same.",
+        sources: "/proc/driver/nvidia/params, modprobe.d, /proc/cmdline, the initramfs of the running kernel",
+        severity: Severity::Warn,
+        why: "A parameter counts when the driver is loaded. What was written since is not in effect, what was given by hand is gone after a reboot, and an initramfs that carries the driver loads it with the options of the day it was made.",
+        cure: "Write the options into one file of /etc/modprobe.d, make the initramfs anew (update-initramfs -u, dracut -f, mkinitcpio -P), and reboot or load the driver anew.",
+        references: &[
+            "docs: modprobe.d(5), modprobe(8)",
+            "docs: Linux, filesystems/ramfs-rootfs-initramfs, driver-api/early-userspace/buffer-format",
+            "https://github.com/kmod-project/kmod",
+        ],
+        judge: drift,
+    },
+    Check {
+        id: "param.conflict",
+        rule: "No line of modprobe.d and no word of the kernel's command line keeps the modules from loading or their options from reaching them.",
+        sources: "modprobe.d, /proc/cmdline, /proc/driver/nvidia/params, /proc/modules",
+        severity: Severity::Warn,
+        why: "modprobe and the kernel pass over in silence what does not reach the driver: of two NVreg_RegistryDwords the last one counts, a misspelt parameter is ignored, options for a name that is not loaded go nowhere, and an install line may run anything.",
+        cure: "Put all registry keys into one NVreg_RegistryDwords, spell parameters as the driver does, write options for the name that is loaded (for both where Debian loads nvidia-current), and take out what stands in the way; then make the initramfs anew.",
+        references: &[
+            "docs: modprobe.d(5), modprobe(8)",
+            "docs: Linux, admin-guide/kernel-parameters: module_blacklist",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-reg.h",
+        ],
+        judge: conflict,
+    },
+    Check {
+        id: "param.grdma-topo",
+        rule: "The driver lets a NIC at GPU memory for where both sit.",
+        sources: "driver version, /proc/driver/nvidia/params, PCI ids of the bridges, links of /sys/bus/pci/devices",
+        severity: Severity::Warn,
+        why: "From 570.86.15 on the driver refuses GPUDirect RDMA, by peermem and by dma-buf, where the root complex is known to carry no peer traffic (Grace, Ampere Altra, AmpereOne) and no bridge is above GPU and NIC: ibv_reg_mr fails.",
+        cure: "Put GPU and NIC below one PCIe switch. NVreg_GrdmaPciTopoCheckOverride=1 only lets the driver try.",
+        references: &[
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-pci.c",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-reg.h",
+        ],
+        judge: grdma_topo,
+    },
+    Check {
+        id: "param.iomap-wc",
+        rule: "The driver maps GPU memory for the CPU write-combined.",
+        sources: "/proc/driver/nvidia/params, PCI ids of the bridges, /proc/cpuinfo",
+        severity: Severity::Info,
+        why: "An uncached mapping makes each store of the CPU a transfer of its own: writes through gdrcopy take many times as long, and on Arm unaligned ones end in SIGBUS. RmForceDisableIomapWC=1, BlueField-3 hosts, the first Ampere Altra and Arm guests have it.",
+        cure: "Take RmForceDisableIomapWC=1 out of NVreg_RegistryDwords, unless GPUDirect Storage by P2PDMA needs it.",
+        references: &[
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-mmap.c",
+            "https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/",
+        ],
+        judge: iomap_wc,
+    },
 ];
+
+/// Ampere Computing's vendor id.
+const AMPERE: u16 = 0x1def;
 
 /// The file that tells them. `/sys/module/nvidia/parameters` has only a few.
 const PARAMS: &str = "/proc/driver/nvidia/params";

@@ -4,6 +4,8 @@
 //! (os-registry.c and osapi.c of the open kernel modules). The driver compares its registry keys without regard to case,
 //! and the names of module options that may stand there too with regard to it.
 
+use std::collections::BTreeMap;
+
 use crate::model::Bdf;
 
 /// A registry key's value in `RegistryDwords`; the last one counts.
@@ -47,7 +49,24 @@ pub fn merged(text: &str, name: &str, value: u32) -> String {
     merged
 }
 
-fn tokens(text: &str) -> impl Iterator<Item = (String, String)> {
+/// What a string sets: each key once, without regard to case, with its last value.
+pub fn effect(text: &str) -> BTreeMap<String, u32> {
+    tokens(text)
+        .map(|(key, value)| (key.to_ascii_lowercase(), number(&value)))
+        .collect()
+}
+
+/// The tokens that the driver drops: they are not a key, one `=` and a value.
+pub fn dropped(text: &str) -> Vec<String> {
+    let whole = |token: &String| token.is_empty() || tokens(token).next().is_some();
+    text.split(';')
+        .map(without_blanks)
+        .filter(|token| !whole(token))
+        .collect()
+}
+
+/// The keys and values, in order, of the tokens that the driver takes.
+pub fn tokens(text: &str) -> impl Iterator<Item = (String, String)> {
     text.split(';').filter_map(|token| {
         let token = without_blanks(token);
         let (key, value) = token.split_once('=')?;
@@ -61,7 +80,7 @@ fn without_blanks(text: &str) -> String {
 }
 
 /// `strtoul` with base 0: `0x` hexadecimal, a leading 0 octal, up to the first character that is no digit.
-fn number(text: &str) -> u32 {
+pub fn number(text: &str) -> u32 {
     let (digits, base) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hexadecimal) => (hexadecimal, 16),
         None if text.starts_with('0') => (text, 8),
@@ -105,6 +124,13 @@ mod tests {
         ] {
             assert_eq!(key(text, "PeerMappingOverride"), value, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_dropped_is_what_sets_nothing() {
+        assert_eq!(dropped("A=1;B=2,C=3; D ;=1;;E="), ["B=2,C=3", "D", "=1", "E="]);
+        assert!(dropped("A=1; B = 0x2;").is_empty());
+        assert_eq!(effect("a=1;A=0x2;B=3"), effect("b=3;A=2"));
     }
 
     #[test]

@@ -122,6 +122,18 @@ pub fn node(path: &str, major: u32) -> NodeFile {
     }
 }
 
+/// A line of options, the first of its file.
+pub fn options(file: &str, module: &str, options: &str) -> Directive {
+    Directive {
+        source: file.to_owned(),
+        line: 1,
+        command: crate::model::Command::Options {
+            module: module.to_owned(),
+            options: options.to_owned(),
+        },
+    }
+}
+
 /// The machine.
 pub fn machine() -> Facts {
     let [root, up, gpu_port, nic_port] = BRIDGES;
@@ -185,6 +197,21 @@ pub fn machine() -> Facts {
         char_devices: Fact::Known(BTreeMap::from([("gdrdrv".to_owned(), vec![240])])),
         iommu_groups: BTreeMap::new(),
         iommus: Fact::Known(Vec::new()),
+    };
+    facts.modprobe = Modprobe {
+        directories: vec!["/etc/modprobe.d".to_owned()],
+        directives: Fact::Known(vec![options(
+            "/etc/modprobe.d/nvidia.conf",
+            "nvidia",
+            "NVreg_RegistryDwords=\"PeerMappingOverride=1;\"",
+        )]),
+        command_line: Fact::Known(Vec::new()),
+        initramfs: Some(Fact::Known(Some(Initramfs {
+            path: "/boot/initrd.img-6.8.0-90-generic".to_owned(),
+            packing: vec!["zstd".to_owned()],
+            ..Initramfs::default()
+        }))),
+        ..Modprobe::default()
     };
     facts.process = Process {
         memlock_soft: Fact::Known(None),

@@ -8,7 +8,7 @@
 
 mod machine;
 
-pub use machine::{gpu, machine, node, rdma, root_port};
+pub use machine::{gpu, machine, node, options, rdma, root_port};
 
 use super::{Ctx, find, run_one};
 use crate::model::config::*;

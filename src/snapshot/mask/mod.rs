@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::kmod;
 use crate::model::{Failure, Hex, Host, LibraryAnswer, Recorded, RecordedLibraries, Snapshot, Why};
 use bytes::Field;
 use ledger::Ledger;
@@ -241,6 +242,8 @@ impl Masker {
             _ if NUMBERS.contains(&name) || name.ends_with("guid") => around(self.number(trimmed)),
             _ if VERSIONS.contains(&name) => self.text(Place::Version, text),
             _ if path == COMMAND_LINE => self.command_line(text),
+            _ if path.contains("/modprobe.d/") => self.text(Place::Plain, &kmod::masked(text)),
+            _ if is_image(path) => self.text(Place::Plain, &image(text)),
             _ => self.text(Place::Plain, text),
         }
     }
@@ -331,6 +334,20 @@ impl Masker {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
+}
+
+/// Whether a file is an initramfs, of which a record has what gdr made of it.
+fn is_image(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    path.starts_with("/boot/init") || name == "initramfs.img"
+}
+
+/// The record of an image without what names somebody; none of it where it is no such record.
+fn image(text: &str) -> String {
+    let found = serde_json::from_str(text).map(kmod::masked_image);
+    found
+        .and_then(|image| serde_json::to_string(&image))
+        .unwrap_or_default()
 }
 
 /// Whether a file is the configuration space of a PCI function.

@@ -46,7 +46,7 @@ fn rich() -> Snapshot {
         ),
         ("/etc/machine-id", "8f2c1a449d3e11eeb9620242ac12ffff\n"),
         (
-            "/etc/modprobe.d/site.conf",
+            "/etc/modules-load.d/site.conf",
             "# by alice@node17.hpc.site.edu, for NODE17\noptions nvidia NVreg_EnableStreamMemOPs=1\n",
         ),
         ("/sys/class/dmi/id/product_serial", "1653022012345\n"),

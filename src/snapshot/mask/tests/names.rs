@@ -133,3 +133,34 @@ fn devices_that_bear_their_guid_are_one_name_everywhere() {
         format!("{name}\n")
     );
 }
+
+#[test]
+fn modprobe_keeps_its_directives_and_loses_who_wrote_them() {
+    let path = "/etc/modprobe.d/node17.conf";
+    let text = "# gdr: line 2\ninstall nvidia /opt/acme/load --from node17\n# gdr: line 3\noptions nvidia NVreg_RegistryDwords=A=1\n";
+    let image = crate::model::Initramfs {
+        path: "/boot/initrd.img-6.8.0".to_owned(),
+        directives: crate::kmod::directives("/boot/initrd.img-6.8.0: etc/modprobe.d/node17.conf", text).expect("few"),
+        ..crate::model::Initramfs::default()
+    };
+    let mut snapshot = with_text(path, text);
+    let record = serde_json::to_string(&image).expect("JSON");
+    snapshot
+        .files
+        .extend(with_text("/boot/initrd.img-6.8.0", &record).files);
+    snapshot
+        .files
+        .extend(with_text("/boot/initramfs-6.8.0.img", "acme's own").files);
+    mask(&mut snapshot, &known());
+    let document = serde_json::to_string(&snapshot).expect("JSON");
+    assert!(!document.contains("acme") && !document.contains("node17"), "{document}");
+    let kept = text_of(&snapshot, "/etc/modprobe.d/maskedhost1.conf");
+    assert!(
+        kept.contains("install nvidia masked masked masked") && kept.contains("A=1"),
+        "{kept}"
+    );
+    let read: crate::model::Initramfs =
+        serde_json::from_str(text_of(&snapshot, "/boot/initrd.img-6.8.0")).expect("still a record");
+    assert_eq!(read.directives.len(), 2);
+    assert_eq!(text_of(&snapshot, "/boot/initramfs-6.8.0.img"), "");
+}

@@ -1,0 +1,189 @@
+//! param.conflict: lines of modprobe.d and words of the command line that work against each other, or against loading.
+
+mod options;
+
+use super::next::{self, place};
+use crate::check::{Ctx, Judgement, passthrough, words};
+use crate::kmod::{Config, Load, Refusal, nvidia};
+use crate::model::{Command, Directive, Fact, Ids, PciDevice};
+
+const DRIVER: &str = "driver";
+
+/// Modules that GPUDirect cannot do without, and those that one road of several needs.
+const ROADS: [&str; 3] = ["nvidia_peermem", "nv_peer_mem", "gdrdrv"];
+const NEEDED: [&str; 2] = ["nvidia", "nvidia_uvm"];
+const NICS: [&str; 4] = ["mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs"];
+
+/// What keeps modules from being loaded, and options from reaching them.
+pub fn conflict(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let config = match next::config(ctx, DRIVER) {
+        Ok(config) => config,
+        Err(unknown) => return vec![*unknown],
+    };
+    if let Fact::Known(_) = ctx.facts.pci
+        && ctx.facts.gpus().next().is_none()
+        && !ctx.facts.partial
+    {
+        return vec![Judgement::skip(DRIVER, "There is no NVIDIA GPU to load a driver for.")];
+    }
+    let load = config.load(nvidia::MODULE);
+    let mut found = refusals(ctx, &config);
+    found.extend(options::all(ctx, &config, &load));
+    found.extend(hidden(ctx));
+    if found.iter().all(|found| found.rule == crate::check::Rule::Noted) {
+        let count = config.iter().count();
+        let message = match count {
+            0 => "Neither modprobe.d nor the kernel's command line says anything of these modules.".to_owned(),
+            _ => "Nothing in modprobe.d or on the kernel's command line works against loading or options.".to_owned(),
+        };
+        let directories = ctx.facts.modprobe.directories.join(", ");
+        found.insert(0, Judgement::pass(DRIVER, message).evidence(directories, lines(count)));
+    }
+    found
+}
+
+fn lines(count: usize) -> String {
+    match count {
+        1 => "1 line of these modules".to_owned(),
+        count => format!("{count} lines of these modules"),
+    }
+}
+
+/// Whether somebody wants the driver here: not where every GPU is handed to guests.
+fn is_wanted(ctx: &Ctx<'_>) -> bool {
+    ctx.facts.gpus().any(|gpu| passthrough::holder(gpu).is_none())
+}
+
+fn has_mellanox(ctx: &Ctx<'_>) -> bool {
+    let is = |device: &PciDevice| {
+        device
+            .ids
+            .known()
+            .is_some_and(|ids| ids.vendor == Ids::MELLANOX && ids.base_class() == 2)
+    };
+    ctx.facts.devices().iter().any(is)
+}
+
+fn is_loaded(ctx: &Ctx<'_>, module: &str) -> bool {
+    let listed = ctx
+        .facts
+        .kernel
+        .modules
+        .known()
+        .into_iter()
+        .flatten()
+        .any(|loaded| loaded.name == module);
+    // Debian's driver goes by another name.
+    listed || (module == nvidia::MODULE && ctx.facts.driver.version().present().is_some())
+}
+
+/// Modules that are not loaded at all, or not by themselves.
+fn refusals(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
+    let nics = NICS.iter().filter(|_| has_mellanox(ctx));
+    let needed = NEEDED.iter().filter(|_| is_wanted(ctx)).chain(nics);
+    let mut found: Vec<Judgement> = needed
+        .filter_map(|module| refusal(ctx, config, module).map(|(judgement, _)| judgement))
+        .collect();
+    for module in ROADS {
+        if let Some((judgement, refusal)) = refusal(ctx, config, module) {
+            let optional = Judgement::info(
+                judgement.subject.clone(),
+                format!("{} Other roads than this module's stay open.", judgement.message),
+            );
+            found.push(optional.evidence(place(refusal.directive()), words_of(refusal.directive())));
+        }
+    }
+    found
+}
+
+fn refusal<'a>(ctx: &Ctx<'_>, config: &Config<'a>, module: &str) -> Option<(Judgement, Refusal<'a>)> {
+    let load = config.load(module);
+    let refused = load.refused.or_else(|| {
+        let by_device = ["nvidia", "mlx5_core"].contains(&module);
+        config.blacklisted(module).filter(|_| by_device).map(Refusal::Blacklist)
+    })?;
+    let directive = refused.directive();
+    let (at, said) = (place(directive), words_of(directive));
+    let loaded = is_loaded(ctx, module);
+    let message = match refused {
+        Refusal::Install(_) => format!("modprobe runs a command that loads nothing in place of {module}."),
+        Refusal::Off(_) => format!("modprobe finds no module by the name {module}: an alias leads it to 'off'."),
+        Refusal::Kernel(_) => format!("The kernel refuses to load {module}."),
+        Refusal::Blacklist(_) if loaded => {
+            format!(
+                "{module} is blacklisted, and loaded all the same: a blacklist keeps udev from loading it, not who names it."
+            )
+        }
+        Refusal::Blacklist(_) => {
+            format!("{module} is blacklisted and not loaded: udev does not load it at boot; modprobe {module} does.")
+        }
+    };
+    let message = match (refused, loaded) {
+        (Refusal::Blacklist(_), _) | (_, false) => message,
+        (_, true) => format!("{message} It is loaded now, and will not be the next time."),
+    };
+    let judgement = match (refused, loaded) {
+        (Refusal::Blacklist(_), true) => Judgement::info(module, message),
+        _ => Judgement::broken(module, message).fix("modprobe", mend(directive)),
+    };
+    Some((judgement.evidence(at, said), refused))
+}
+
+/// The change that takes a directive away.
+fn mend(directive: &Directive) -> String {
+    match directive.line {
+        0 => format!(
+            "take '{}' off the kernel's command line (/etc/default/grub: GRUB_CMDLINE_LINUX, then update-grub or grub2-mkconfig)",
+            words_of(directive)
+        ),
+        line => format!(
+            "take '{}' out of {} (line {line}), then rebuild the initramfs",
+            words_of(directive),
+            directive.source
+        ),
+    }
+}
+
+/// A directive as it is written.
+fn words_of(directive: &Directive) -> String {
+    let on_command_line = directive.line == 0;
+    match &directive.command {
+        Command::Options { module, options } if on_command_line => format!("{module}.{options}"),
+        Command::Options { module, options } => format!("options {module} {}", options.trim()),
+        Command::Blacklist { module } if on_command_line => format!("modprobe.blacklist={module}"),
+        Command::Blacklist { module } => format!("blacklist {module}"),
+        Command::Install { module, shell } => format!("install {module} {shell}"),
+        Command::Alias { name, module } => format!("alias {name} {module}"),
+        Command::Softdep { module, modules } => format!("softdep {module} {modules}"),
+        Command::Refuse { module } => format!("module_blacklist={module}"),
+    }
+}
+
+/// Files with lines of these modules that another of the same name hides.
+fn hidden(ctx: &Ctx<'_>) -> Option<Judgement> {
+    let hidden = &ctx.facts.modprobe.hidden;
+    let first = hidden.first()?;
+    let message = format!(
+        "{} is not read: {} has its name and goes first.",
+        words::list(hidden.iter().map(|file| file.path.as_str())),
+        first.by
+    );
+    let judgement = Judgement::info(DRIVER, message);
+    Some(hidden.iter().fold(judgement, |judgement, file| {
+        judgement.evidence(&file.path, format!("hidden by {}", file.by))
+    }))
+}
+
+/// The name of the GPU's module for udev: where `modprobe nvidia` ends.
+fn for_device<'a>(ctx: &Ctx<'_>, config: &Config<'a>, load: &Load<'a>) -> Option<Load<'a>> {
+    let ids = ctx.facts.gpus().find_map(|gpu| gpu.ids.known())?;
+    let class = ids.class.to_be_bytes();
+    let modalias = format!(
+        "pci:v{:08X}d{:08X}sv{:08X}sd{:08X}bc{:02X}sc{:02X}i{:02X}",
+        ids.vendor, ids.device?, ids.vendor, 0, class[1], class[2], class[3]
+    );
+    Some(config.load_for_device(&modalias, &load.module))
+}
+
+#[cfg(test)]
+mod tests;

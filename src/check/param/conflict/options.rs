@@ -1,0 +1,216 @@
+//! Options of the driver that are lost on their way to it: overridden, misspelt, written for another name.
+
+use super::{DRIVER, for_device, words_of};
+use crate::check::param::next::{self, place};
+use crate::check::param::registry_keys as keys;
+use crate::check::{Ctx, Judgement};
+use crate::kmod::{self, Config, Load, nvidia};
+use crate::model::{Command, Directive};
+
+/// All of them.
+pub(super) fn all(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
+    let mut found = Vec::new();
+    for name in ["RegistryDwords", "RegistryDwordsPerDevice"] {
+        found.extend(overridden(load, name));
+    }
+    found.extend(dropped(load));
+    found.extend(unreached(config, load));
+    found.extend(lost_for_devices(ctx, config, load));
+    found.extend(misspelt(ctx, config));
+    found
+}
+
+/// The strings that set one parameter, in order, each with where it stands.
+fn strings<'a>(load: &Load<'a>, name: &str) -> Vec<(String, &'a Directive)> {
+    let full = nvidia::set_as(name);
+    next::set(load)
+        .into_iter()
+        .filter(|(set, _, _)| *set == full)
+        .map(|(_, text, from)| (text, from))
+        .collect()
+}
+
+/// Registry keys of an earlier string that the last one, which alone counts, does not have.
+fn overridden(load: &Load<'_>, name: &str) -> Option<Judgement> {
+    let strings = strings(load, name);
+    let ((last, by), earlier) = strings.split_last()?;
+    let kept = keys::effect(last);
+    let mut lost = Vec::new();
+    for (text, from) in earlier {
+        let tokens = keys::tokens(text).filter(|(key, _)| !kept.contains_key(&key.to_ascii_lowercase()));
+        lost.extend(tokens.map(|(key, value)| (key, value, *from)));
+    }
+    let (key, value, from) = lost.first()?;
+    let full = nvidia::set_as(name);
+    let message = format!(
+        "{full} is set {} times and the last one counts ({}): {key}={value} of {} is lost{}.",
+        strings.len(),
+        place(by),
+        place(from),
+        match lost.len() {
+            1 => String::new(),
+            count => format!(", and {} more", count - 1),
+        }
+    );
+    let mut merged = last.trim_end_matches(';').to_owned();
+    for (key, value, _) in &lost {
+        merged.push_str(&format!(";{key}={value}"));
+    }
+    let judgement = strings
+        .iter()
+        .fold(Judgement::broken(DRIVER, message), |judgement, (text, from)| {
+            judgement.evidence(place(from), format!("{full}=\"{text}\""))
+        });
+    Some(judgement.fix(
+        "modprobe",
+        format!(
+            "one line in place of them: options nvidia {full}=\"{};\", then rebuild the initramfs",
+            merged.trim_start_matches(';')
+        ),
+    ))
+}
+
+/// Tokens that the driver passes over in silence.
+fn dropped(load: &Load<'_>) -> Option<Judgement> {
+    let strings = strings(load, "RegistryDwords");
+    let (text, from) = strings.last()?;
+    let dropped = keys::dropped(text);
+    let first = dropped.first()?;
+    let message = format!(
+        "The driver passes over '{first}' in NVreg_RegistryDwords: a key, one '=' and a value make a setting, and ';' \
+         separates them."
+    );
+    let judgement = Judgement::broken(DRIVER, message).evidence(place(from), text);
+    Some(judgement.fix(
+        "modprobe",
+        format!(
+            "write it as \"Key=Value;Key=Value;\" in {}, then rebuild the initramfs",
+            from.source
+        ),
+    ))
+}
+
+/// Options for a name of the family that modprobe does not end at.
+fn unreached(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
+    let of_driver = |found: &&Directive| match &found.command {
+        Command::Options { module, options } => {
+            module.starts_with(nvidia::MODULE)
+                && kmod::parameters(options)
+                    .iter()
+                    .any(|set| set.name.starts_with(nvidia::PREFIX))
+        }
+        _ => false,
+    };
+    config
+        .iter()
+        .filter(of_driver)
+        .filter(|found| !load.options.contains(found))
+        .map(|found| {
+            let name = module_of(found);
+            let message = format!(
+                "Options for {name} reach nothing: modprobe nvidia loads {}{}.",
+                load.module,
+                match load.by.first() {
+                    Some(by) => format!(" ({})", place(by)),
+                    None => String::new(),
+                }
+            );
+            Judgement::broken(DRIVER, message)
+                .evidence(place(found), words_of(found))
+                .fix(
+                    "modprobe",
+                    format!("write them for {} in {}", load.module, found.source),
+                )
+        })
+        .collect()
+}
+
+/// Options that `modprobe nvidia` carries on, and udev, which loads the module by the GPU's alias, does not.
+fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Option<Judgement> {
+    if load.module == nvidia::MODULE || load.refused.is_some() {
+        return None;
+    }
+    let by_device = for_device(ctx, config, load)?;
+    let reaches = |name: &str, text: &str| {
+        next::set(&by_device)
+            .iter()
+            .any(|(set, to, _)| set == name && to == text)
+    };
+    let mut lost: Vec<&Directive> = next::set(load)
+        .into_iter()
+        .filter(|(name, text, _)| !reaches(name, text))
+        .map(|(_, _, from)| from)
+        .collect();
+    lost.dedup();
+    let first = lost.first()?;
+    let message = format!(
+        "Options for {} reach the driver by modprobe nvidia alone: udev loads {} by the GPU's alias, without them.",
+        module_of(first),
+        load.module
+    );
+    let judgement = lost
+        .iter()
+        .fold(Judgement::broken(DRIVER, message), |judgement, found| {
+            judgement.evidence(place(found), words_of(found))
+        });
+    let both = match &first.command {
+        Command::Options { options, .. } => format!("options {} {}", load.module.replace('_', "-"), options.trim()),
+        _ => String::new(),
+    };
+    Some(judgement.fix(
+        "modprobe",
+        format!("write them for both names: beside the line there is, {both}; then rebuild the initramfs"),
+    ))
+}
+
+/// Parameters that no driver knows. The kernel says so in its log alone, and loads the module without them.
+fn misspelt(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
+    let params = ctx.facts.driver.params.present();
+    let shown = || params.into_iter().flat_map(|params| params.keys().map(String::as_str));
+    let of_driver = |found: &&Directive| {
+        let module = module_of(found);
+        module == nvidia::MODULE || module == "nvidia_current"
+    };
+    let mut judgements = Vec::new();
+    for found in config.iter().filter(of_driver) {
+        let Command::Options { options, .. } = &found.command else {
+            continue;
+        };
+        for set in kmod::parameters(options) {
+            if nvidia::is_known(&set.name, shown()) {
+                continue;
+            }
+            let judgement = match nvidia::nearest(&set.name, shown()) {
+                Some(meant) => Judgement::broken(
+                    DRIVER,
+                    format!(
+                        "The driver has no parameter {}, and the kernel passes over it: {meant} may be meant.",
+                        set.name
+                    ),
+                )
+                .fix(
+                    "modprobe",
+                    format!("write {meant} in place of {} in {}", set.name, found.source),
+                ),
+                // A driver newer than this list may have it.
+                None => Judgement::info(
+                    DRIVER,
+                    format!(
+                        "No driver that gdr knows has a parameter {}: where the loaded one has none, the kernel passes \
+                         over it.",
+                        set.name
+                    ),
+                ),
+            };
+            judgements.push(judgement.evidence(place(found), words_of(found)));
+        }
+    }
+    judgements
+}
+
+fn module_of(directive: &Directive) -> &str {
+    match &directive.command {
+        Command::Options { module, .. } => module,
+        _ => "",
+    }
+}

@@ -1,0 +1,97 @@
+//! Root complexes and places, parameters and guests.
+
+use crate::check::testing::{Edit, GPU, NIC, ROOT_PORT, findings, gpu, machine, only, root_port, set_device_id};
+use crate::model::{Fact, Facts, Ids, Outcome, PlatformKind, Why};
+
+/// The machine with root ports of this maker and part.
+fn with_root(vendor: u16, device: u16) -> Facts {
+    let mut facts = machine();
+    facts.param("GrdmaPciTopoCheckOverride", "0");
+    facts.device_mut(ROOT_PORT).ids = Fact::Known(Ids {
+        vendor,
+        device: Some(device),
+        class: 0x06_0400,
+    });
+    facts
+}
+
+const ALTRA: (u16, u16) = (0x1def, 0xe100);
+
+/// An Altra whose GPU sits below a root port of its own.
+fn apart() -> Facts {
+    let mut facts = with_root(ALTRA.0, ALTRA.1);
+    facts.add(root_port("0000:00:05.0"));
+    facts.add(gpu("0000:05:00.0"));
+    facts
+}
+
+#[test]
+fn most_machines_are_let_through() {
+    assert_eq!(only("param.grdma-topo", &machine()).outcome, Outcome::Pass);
+    // AmpereOne with 192 cores is not among the driver's three.
+    assert_eq!(
+        only("param.grdma-topo", &with_root(0x1def, 0xe208)).outcome,
+        Outcome::Pass
+    );
+}
+
+#[test]
+fn below_one_switch_is_well_and_below_two_root_ports_is_refused() {
+    let facts = apart();
+    let found = findings("param.grdma-topo", &facts, &[]);
+    let outcomes: Vec<_> = found
+        .iter()
+        .map(|found| (found.subject.as_str(), found.outcome))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [
+            ("GPU0 (0000:03:00.0)", Outcome::Pass),
+            ("GPU1 (0000:05:00.0)", Outcome::Warn)
+        ]
+    );
+    assert!(
+        found[1].message.contains("Ampere Altra carries no peer traffic"),
+        "{}",
+        found[1].message
+    );
+    assert!(found[1].message.contains(NIC) && found[1].fix.is_some());
+}
+
+#[test]
+fn the_override_goes_before_the_place_and_a_guest_is_let_through() {
+    let mut facts = apart();
+    facts.param("GrdmaPciTopoCheckOverride", "1");
+    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Pass);
+    facts.param("GrdmaPciTopoCheckOverride", "2");
+    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Warn);
+    facts.param("GrdmaPciTopoCheckOverride", "0");
+    facts.platform.asserted = Some(PlatformKind::Guest);
+    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Pass);
+    let mut facts = machine();
+    facts.param("GrdmaPciTopoCheckOverride", "2");
+    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Warn, "anywhere");
+    set_device_id(&mut facts, GPU, 0x2342);
+    assert_eq!(
+        only("param.grdma-topo", &facts).outcome,
+        Outcome::Pass,
+        "but on a coherent GPU"
+    );
+}
+
+#[test]
+fn older_drivers_do_not_look_and_what_is_unknown_is_no_pass() {
+    let mut facts = apart();
+    facts.driver.module_version = Fact::Known(Some("570.86.10".to_owned()));
+    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Skip);
+    facts.driver.module_version = Fact::Known(Some("570.86.15".to_owned()));
+    assert_eq!(findings("param.grdma-topo", &facts, &[]).len(), 2);
+    let mut facts = machine();
+    facts.driver.params = Fact::Unknown(Why::Denied);
+    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Unknown);
+    let mut facts = apart();
+    facts.rdma = Fact::Unknown(Why::NotCovered);
+    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Unknown);
+    facts.rdma = Fact::Known(Vec::new());
+    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Skip);
+}

@@ -1,0 +1,85 @@
+//! param.iomap-wc: does the driver map GPU memory for the CPU uncached, which makes writes slow?
+
+use super::{AMPERE, PARAMS, registry_keys as keys};
+use crate::check::{Ctx, Judgement};
+use crate::model::{Bdf, Fact, Facts, Ids, PciDevice};
+
+const KEY: &str = "RmForceDisableIomapWC";
+
+/// The driver maps BAR memory write-combined, but by key and on some machines (chipset.c, chipset_info.c,
+/// hypervisor.c of the open kernel modules; used in nv-mmap.c).
+pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let params = match &ctx.facts.driver.params {
+        Fact::Known(Some(params)) => params,
+        Fact::Known(None) => return vec![Judgement::skip("driver", "The NVIDIA driver is not loaded.")],
+        Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, PARAMS)],
+    };
+    let text = |name: &str| params.get(name).map_or("", String::as_str);
+    let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));
+    let on_one = |gpu: Bdf| keys::key_of_device(each, gpu, KEY) == Some(1);
+    let by_key = keys::key(all, KEY) == Some(1) || ctx.facts.gpus().any(|gpu| on_one(gpu.bdf));
+    let cause = match by_key {
+        true => Fact::Known(Some("the registry key RmForceDisableIomapWC=1")),
+        false => by_machine(ctx.facts),
+    };
+    let judgement = match cause {
+        Fact::Known(Some(cause)) => {
+            let judgement = Judgement::broken(
+                "driver",
+                format!(
+                    "The driver maps GPU memory for the CPU uncached, not write-combined, for {cause}: the CPU's writes \
+                     through gdrcopy are many times slower."
+                ),
+            );
+            match by_key {
+                true => judgement.advice(
+                    "take RmForceDisableIomapWC=1 out of NVreg_RegistryDwords where nothing needs it (GPUDirect Storage \
+                     by P2PDMA does), rebuild the initramfs and load the driver anew",
+                ),
+                false => judgement.advice("let the GPU write to host memory instead of the CPU to the GPU's"),
+            }
+        }
+        Fact::Known(None) => Judgement::pass("driver", "The driver maps GPU memory for the CPU write-combined."),
+        Fact::Unknown(why) => Judgement::unknown("driver", why, "/sys/bus/pci/devices, /proc/cpuinfo"),
+    };
+    vec![
+        judgement
+            .evidence(format!("{PARAMS}: RegistryDwords"), all)
+            .evidence(format!("{PARAMS}: RegistryDwordsPerDevice"), each),
+    ]
+}
+
+/// The machines on which the driver does so itself; none where it is none of them.
+fn by_machine(facts: &Facts) -> Fact<Option<&'static str>> {
+    let devices = match &facts.pci {
+        Fact::Known(devices) => devices,
+        Fact::Unknown(why) => return Fact::Unknown(*why),
+    };
+    if let Some(found) = devices.iter().find_map(bridge) {
+        return Fact::Known(Some(found));
+    }
+    match &facts.platform.architecture {
+        Fact::Known(architecture) if architecture != "aarch64" => Fact::Known(None),
+        Fact::Known(_) => match facts.platform.kind().0 {
+            Fact::Known(crate::model::PlatformKind::Guest) => Fact::Known(Some("a guest on an Arm machine")),
+            Fact::Known(crate::model::PlatformKind::BareMetal) => Fact::Known(None),
+            Fact::Unknown(why) => Fact::Unknown(why),
+        },
+        Fact::Unknown(why) => Fact::Unknown(*why),
+    }
+}
+
+fn bridge(device: &PciDevice) -> Option<&'static str> {
+    let ids = device.ids.known().filter(|ids| ids.base_class() == 6)?;
+    match (ids.vendor, ids.device?) {
+        (Ids::MELLANOX, 0xa2da | 0xa2db) => Some("a BlueField-3 host"),
+        (AMPERE, 0xe000 | 0xe00d | 0xe00e | 0xe010 | 0xe100 | 0xe110) => {
+            let first = device.config.header.known().is_some_and(|header| header.revision == 0);
+            first.then_some("the first revision of Ampere Altra")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

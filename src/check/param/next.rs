@@ -1,0 +1,108 @@
+//! What the next load of the driver will use: the options that modprobe will give it, as values the driver will show.
+
+use std::collections::BTreeMap;
+
+use super::registry_keys as keys;
+use crate::check::{Ctx, Judgement};
+use crate::kmod::{self, Config, Load, nvidia};
+use crate::model::{Command, Directive, Fact, Initramfs, Why};
+
+/// What the directives of modprobe.d come from, for a reader.
+pub(super) const MODPROBE: &str = "/etc/modprobe.d and the directories after it";
+pub(super) const COMMAND_LINE: &str = "/proc/cmdline";
+
+/// What modprobe.d and the command line say; a judgement where that is not known.
+pub(super) fn config<'a>(ctx: &'a Ctx<'_>, subject: &str) -> Result<Config<'a>, Box<Judgement>> {
+    if let Some(inside) = in_a_container(ctx, subject) {
+        return Err(Box::new(inside));
+    }
+    let modprobe = &ctx.facts.modprobe;
+    let known = |fact: &'a Fact<Vec<Directive>>, source: &str| match fact {
+        Fact::Known(directives) => Ok(directives),
+        Fact::Unknown(why) => Err(Box::new(Judgement::unknown(subject, *why, source))),
+    };
+    let files = known(&modprobe.directives, MODPROBE)?;
+    Ok(Config::new(
+        files.iter().chain(known(&modprobe.command_line, COMMAND_LINE)?),
+    ))
+}
+
+/// What an image's modprobe.d and the same command line say.
+pub(super) fn config_of<'a>(ctx: &'a Ctx<'_>, image: &'a Initramfs) -> Config<'a> {
+    let words = ctx.facts.modprobe.command_line.known().into_iter().flatten();
+    Config::new(image.directives.iter().chain(words))
+}
+
+/// A container's modprobe.d says nothing: the host loads the driver.
+fn in_a_container(ctx: &Ctx<'_>, subject: &str) -> Option<Judgement> {
+    let marks = ctx.facts.platform.container_marks.known()?;
+    let namespace = marks.iter().find(|mark| mark.starts_with("namespace "))?;
+    let message = "cannot tell in a container: the host loads the driver, with its own modprobe.d";
+    let judgement = Judgement::undetermined(subject, message).evidence("/proc/self/ns", namespace);
+    Some(judgement.needs("gdr doctor on the host"))
+}
+
+/// A value that a load sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Value<'a> {
+    /// As it is written, quotes taken off.
+    pub text: String,
+    /// Where.
+    pub from: &'a Directive,
+}
+
+/// The values that a load sets, by the names under which the driver shows them; the last one of a name counts.
+pub(super) fn values<'a>(load: &Load<'a>) -> BTreeMap<String, Value<'a>> {
+    let mut values = BTreeMap::new();
+    for (name, text, from) in set(load) {
+        if let Some(shown) = nvidia::shown_as(&name) {
+            values.insert(shown.to_owned(), Value { text, from });
+        }
+    }
+    // An option's name among the registry keys overrides the parameter.
+    if let Some(Value { text, from }) = values.get("RegistryDwords").cloned() {
+        for (key, value) in keys::tokens(&text) {
+            if nvidia::NAMES.contains(&key.as_str()) {
+                let text = keys::number(&value).to_string();
+                values.insert(key, Value { text, from });
+            }
+        }
+    }
+    values
+}
+
+/// Every parameter that a load sets to a value, in order.
+pub(super) fn set<'a>(load: &Load<'a>) -> Vec<(String, String, &'a Directive)> {
+    let mut found = Vec::new();
+    for from in &load.options {
+        let Command::Options { options, .. } = &from.command else {
+            continue;
+        };
+        for parameter in kmod::parameters(options) {
+            found.push((parameter.name, parameter.value.unwrap_or_default(), *from));
+        }
+    }
+    found
+}
+
+/// Whether two texts are one value to the driver: numbers by what they count, registry keys one by one.
+pub(super) fn same(name: &str, a: &str, b: &str) -> bool {
+    match (kmod::unsigned(a), kmod::unsigned(b)) {
+        (Some(a), Some(b)) => a == b,
+        _ if name == "RegistryDwords" => keys::effect(a) == keys::effect(b),
+        _ => a == b,
+    }
+}
+
+/// Where a directive stands, for a reader.
+pub(super) fn place(directive: &Directive) -> String {
+    match directive.line {
+        0 => directive.source.clone(),
+        line => format!("{}:{line}", directive.source),
+    }
+}
+
+/// Why a fact of the image is unknown, as a judgement.
+pub(super) fn unread(subject: &str, why: Why) -> Judgement {
+    Judgement::unknown(subject, why, "the initramfs in /boot")
+}

@@ -1,0 +1,123 @@
+//! Roots with files that hide, loop and overflow, live and replayed.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+use crate::world::World;
+
+fn root(entries: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (path, text) in entries {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().expect("a directory above")).expect("directories");
+        fs::write(path, text).expect("a file");
+    }
+    dir
+}
+
+fn read_at(dir: &tempfile::TempDir) -> (Modprobe, Vec<Note>) {
+    let world = World::directory(dir.path()).expect("a root");
+    let mut notes = Vec::new();
+    let kernel = Kernel {
+        command_line: Fact::Known("quiet nvidia.NVreg_X=9".to_owned()),
+        release: Fact::Known("6.8.0".to_owned()),
+        ..Kernel::default()
+    };
+    let found = modprobe(world.files.as_ref(), &Driver::default(), &kernel, &mut notes);
+    // What a record tells is the same.
+    let (world, record) = world.recording();
+    modprobe(world.files.as_ref(), &Driver::default(), &kernel, &mut Vec::new());
+    let again = World::snapshot(record.finish(String::new()));
+    let mut said = Vec::new();
+    assert_eq!(
+        modprobe(again.files.as_ref(), &Driver::default(), &kernel, &mut said),
+        found
+    );
+    assert_eq!(said, notes);
+    (found, notes)
+}
+
+fn options(found: &Fact<Vec<Directive>>) -> Vec<String> {
+    let known = found.known().expect("known");
+    known
+        .iter()
+        .filter_map(|found| match &found.command {
+            Command::Options { options, .. } => Some(options.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_name_hides_itself_in_later_directories_and_all_are_read_in_one_order() {
+    let dir = root(&[
+        ("etc/modprobe.d/b.conf", "options nvidia B=etc\n"),
+        ("etc/modprobe.d/note.txt", "options nvidia T=1\n"),
+        ("etc/modprobe.d/.hidden.conf", "options nvidia H=1\n"),
+        ("run/modprobe.d/c.conf", "options nvidia C=run\n"),
+        ("usr/lib/modprobe.d/a.conf", "options nvidia A=lib\n"),
+        ("usr/lib/modprobe.d/b.conf", "options nvidia B=lib\n"),
+        ("usr/lib/modprobe.d/off.conf", "options nvidia O=1\n"),
+        ("usr/lib/modprobe.d/same.conf", "# nothing of ours\n"),
+        ("etc/modprobe.d/same.conf", "# nothing either\n"),
+    ]);
+    symlink("/dev/null", dir.path().join("etc/modprobe.d/off.conf")).expect("a link");
+    symlink("nowhere", dir.path().join("etc/modprobe.d/c.conf")).expect("a link");
+    symlink("loop.conf", dir.path().join("etc/modprobe.d/loop.conf")).expect("a link");
+    fs::create_dir(dir.path().join("etc/modprobe.d/a.conf")).expect("a directory");
+    symlink("usr/lib", dir.path().join("lib")).expect("a link");
+    let (found, notes) = read_at(&dir);
+    assert_eq!(options(&found.directives), ["A=lib", "B=etc", "C=run"]);
+    assert_eq!(options(&found.command_line), ["NVreg_X=9"]);
+    let hidden: Vec<(&str, &str)> = found.hidden.iter().map(|h| (h.path.as_str(), h.by.as_str())).collect();
+    assert_eq!(
+        hidden,
+        [
+            ("/usr/lib/modprobe.d/b.conf", "/etc/modprobe.d/b.conf"),
+            ("/usr/lib/modprobe.d/off.conf", "/etc/modprobe.d/off.conf"),
+        ]
+    );
+    assert_eq!(notes.len(), 1, "the circle: {notes:?}");
+    assert!(notes[0].source.ends_with("loop.conf"));
+    assert!(!found.directories.contains(&"/lib/modprobe.d".to_owned()));
+}
+
+#[test]
+fn the_release_of_kmod_says_which_directories_count() {
+    let dir = root(&[
+        ("etc/modprobe.d/z.conf", ""),
+        ("usr/local/lib/modprobe.d/a.conf", "options nvidia A=local\n"),
+        ("usr/lib/modprobe.d/b.conf", "options nvidia B=usr\n"),
+        ("lib/modprobe.d/c.conf", "options nvidia C=lib\n"),
+        ("usr/lib64/x", ""),
+    ]);
+    let library = dir.path().join("usr/lib64/libkmod.so.2");
+    for (file, want) in [
+        ("libkmod.so.2.3.6", &["C=lib"][..]),
+        ("libkmod.so.2.4.0", &["A=local", "C=lib"]),
+        ("libkmod.so.2.5.1", &["A=local", "B=usr", "C=lib"]),
+    ] {
+        let _ = fs::remove_file(&library);
+        symlink(file, &library).expect("a link");
+        assert_eq!(options(&read_at(&dir).0.directives), want, "{file}");
+    }
+}
+
+#[test]
+fn what_is_not_there_and_what_is_too_much() {
+    let nothing = root(&[("proc/x", "")]);
+    assert_eq!(read_at(&nothing).0.directives, Fact::Unknown(Why::NotCovered));
+    let bare = root(&[("etc/os-release", "")]);
+    assert_eq!(read_at(&bare).0.directives, Fact::Known(Vec::new()));
+    let others = format!("# {}\n", "x".repeat(98)).repeat(100_000);
+    let large = root(&[
+        ("etc/modprobe.d/a.conf", &others),
+        ("etc/modprobe.d/b.conf", "options nvidia B=1\n"),
+    ]);
+    assert_eq!(options(&read_at(&large).0.directives), ["B=1"]);
+    let ours = root(&[("etc/modprobe.d/a.conf", &"options nvidia A=1\n".repeat(100_000))]);
+    let (found, notes) = read_at(&ours);
+    assert_eq!(found.directives, Fact::Unknown(Why::Broken));
+    assert!(notes[0].message.contains("more than 4096 directives"), "{notes:?}");
+}

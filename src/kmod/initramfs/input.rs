@@ -1,0 +1,85 @@
+//! A stream with a buffer: looking ahead, and an end that a caller sets.
+
+use std::io::{self, Read};
+
+/// As much as is read at a time.
+const CHUNK: usize = 128 << 10;
+
+/// The image's bytes.
+pub(super) struct Input<'a> {
+    stream: &'a mut dyn Read,
+    buffer: Vec<u8>,
+    at: usize,
+    /// How many bytes were taken so far.
+    pub taken: u64,
+}
+
+impl<'a> Input<'a> {
+    /// From the stream's start.
+    pub fn new(stream: &'a mut dyn Read) -> Self {
+        Self {
+            stream,
+            buffer: Vec::new(),
+            at: 0,
+            taken: 0,
+        }
+    }
+
+    /// What is buffered; empty at the end alone.
+    pub fn buffered(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.buffer.len() {
+            self.more()?;
+        }
+        Ok(&self.buffer[self.at..])
+    }
+
+    /// Reads on behind what is buffered; false at the end.
+    pub fn more(&mut self) -> io::Result<bool> {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        let filled = self.buffer.len();
+        self.buffer.resize(filled + CHUNK, 0);
+        let count = loop {
+            match self.stream.read(&mut self.buffer[filled..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result,
+            }
+        };
+        self.buffer.truncate(filled + *count.as_ref().unwrap_or(&0));
+        Ok(count? > 0)
+    }
+
+    /// The next bytes, fewer at the end.
+    pub fn peek(&mut self, length: usize) -> io::Result<&[u8]> {
+        while self.buffer.len() - self.at < length && self.more()? {}
+        let rest = &self.buffer[self.at..];
+        Ok(&rest[..length.min(rest.len())])
+    }
+
+    /// Goes past bytes that are buffered.
+    pub fn consume(&mut self, count: usize) {
+        let count = count.min(self.buffer.len() - self.at);
+        self.at += count;
+        self.taken += count as u64;
+    }
+}
+
+impl Read for Input<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let buffered = self.buffered()?;
+        let count = buffered.len().min(out.len());
+        out[..count].copy_from_slice(&buffered[..count]);
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+/// What is read ends too early.
+pub(super) fn cut_off() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "it ends in the middle of an archive")
+}
+
+/// What is read is not what it should be.
+pub(super) fn broken(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.into())
+}

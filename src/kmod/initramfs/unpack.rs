@@ -1,0 +1,246 @@
+//! The packings of an initramfs, each a stream of the archive's bytes. Memory is bounded: no dictionary and no window
+//! beyond 32 MiB, which is what `xz -8` and `zstd -19` ask for.
+
+use std::io::{self, Read};
+
+use miniz_oxide::inflate::stream::{InflateState, inflate};
+use miniz_oxide::{DataFormat, MZFlush, MZStatus};
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use xz4rust::{XzDecoder, XzError};
+
+use super::input::{Input, broken, cut_off};
+
+/// The largest dictionary or window.
+const LARGEST: usize = 32 << 20;
+
+/// How an archive is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packing {
+    None,
+    Gzip,
+    Xz,
+    Zstd,
+    Lz4,
+}
+
+impl Packing {
+    /// By the first bytes, as the kernel tells (lib/decompress.c); an error names a packing that gdr does not read.
+    pub fn of(first: &[u8]) -> io::Result<Self> {
+        match first {
+            [b'0', b'7', b'0', b'7', b'0', b'1' | b'2', ..] => Ok(Self::None),
+            [0x1f, 0x8b | 0x9e, ..] => Ok(Self::Gzip),
+            [0xfd, b'7', ..] => Ok(Self::Xz),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Ok(Self::Zstd),
+            [0x02, 0x21, 0x4c, 0x18, ..] => Ok(Self::Lz4),
+            [b'B', b'Z', b'h', ..] => Err(broken("it is packed with bzip2, which gdr does not read")),
+            [0x5d, 0x00, ..] => Err(broken("it is packed with lzma, which gdr does not read")),
+            [0x89, 0x4c, 0x5a, 0x4f, ..] => Err(broken("it is packed with lzop, which gdr does not read")),
+            _ => Err(broken("it is no archive that the kernel would unpack")),
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Xz => "xz",
+            Self::Zstd => "zstd",
+            Self::Lz4 => "lz4",
+        }
+    }
+
+    /// The bytes that are packed; afterwards the input stands behind them.
+    pub fn unpack<'i, 's>(self, input: &'i mut Input<'s>) -> io::Result<Box<dyn Read + 'i>> {
+        Ok(match self {
+            Self::None => Box::new(input),
+            Self::Gzip => Box::new(Gzip::new(input)?),
+            Self::Xz => Box::new(Xz {
+                input,
+                // 1 MiB is what dracut asks for; it grows to what the stream asks for, up to the limit.
+                decoder: XzDecoder::in_heap_with_alloc_dict_size(1 << 20, LARGEST),
+                ended: false,
+            }),
+            Self::Zstd => {
+                let mut decoder = FrameDecoder::new();
+                decoder.set_max_window_size(LARGEST as u64);
+                let decoder = StreamingDecoder::new_with_decoder(input, decoder);
+                Box::new(decoder.map_err(|error| broken(format!("its Zstandard frame: {error}")))?)
+            }
+            Self::Lz4 => {
+                input.consume(4);
+                Box::new(Lz4 {
+                    input,
+                    block: Vec::new(),
+                    at: 0,
+                })
+            }
+        })
+    }
+}
+
+/// A member of a gzip file (RFC 1952). Its checksum is not verified: what is read of it is read by its form.
+struct Gzip<'i, 's> {
+    input: &'i mut Input<'s>,
+    state: Box<InflateState>,
+    ended: bool,
+}
+
+impl<'i, 's> Gzip<'i, 's> {
+    fn new(input: &'i mut Input<'s>) -> io::Result<Self> {
+        let mut head = [0; 10];
+        input.read_exact(&mut head).map_err(|_| cut_off())?;
+        let flags = head[3];
+        if flags & 4 != 0 {
+            let mut length = [0; 2];
+            input.read_exact(&mut length).map_err(|_| cut_off())?;
+            skip(input, u64::from(u16::from_le_bytes(length)))?;
+        }
+        // A name, a comment.
+        for flag in [8, 16] {
+            let mut byte = [u8::from(flags & flag != 0)];
+            while byte[0] != 0 {
+                input.read_exact(&mut byte).map_err(|_| cut_off())?;
+            }
+        }
+        if flags & 2 != 0 {
+            skip(input, 2)?;
+        }
+        Ok(Self {
+            input,
+            state: InflateState::new_boxed(DataFormat::Raw),
+            ended: false,
+        })
+    }
+}
+
+impl Read for Gzip<'_, '_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while !self.ended && !out.is_empty() {
+            let buffered = self.input.buffered()?;
+            let at_end = buffered.is_empty();
+            let done = inflate(&mut self.state, buffered, out, MZFlush::None);
+            self.input.consume(done.bytes_consumed);
+            match done.status {
+                Ok(MZStatus::StreamEnd) => {
+                    self.ended = true;
+                    skip(self.input, 8)?;
+                }
+                Ok(_) if done.bytes_written == 0 && done.bytes_consumed == 0 && at_end => return Err(cut_off()),
+                Ok(_) => {}
+                Err(_) if at_end => return Err(cut_off()),
+                Err(_) => return Err(broken("its gzip data is damaged")),
+            }
+            if done.bytes_written > 0 {
+                return Ok(done.bytes_written);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// An xz stream.
+struct Xz<'i, 's> {
+    input: &'i mut Input<'s>,
+    decoder: Box<XzDecoder<'static>>,
+    ended: bool,
+}
+
+impl Read for Xz<'_, '_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while !self.ended && !out.is_empty() {
+            let buffered = self.input.buffered()?;
+            if buffered.is_empty() {
+                return Err(cut_off());
+            }
+            match self.decoder.decode(buffered, out) {
+                Ok(done) => {
+                    self.input.consume(done.input_consumed());
+                    self.ended = done.is_end_of_stream();
+                    if done.output_produced() > 0 {
+                        return Ok(done.output_produced());
+                    }
+                    if !done.made_progress() && !self.ended && !self.input.more()? {
+                        return Err(cut_off());
+                    }
+                }
+                Err(XzError::NeedsLargerInputBuffer) => {
+                    if !self.input.more()? {
+                        return Err(cut_off());
+                    }
+                }
+                Err(error) => return Err(broken(format!("its xz data: {error}"))),
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// LZ4's old frame, the one that the kernel reads: blocks of 8 MiB, each behind its packed length.
+struct Lz4<'i, 's> {
+    input: &'i mut Input<'s>,
+    block: Vec<u8>,
+    at: usize,
+}
+
+/// The size of an unpacked block, and the most that it takes packed (LZ4_compressBound).
+const BLOCK: usize = 8 << 20;
+const MOST_PACKED: usize = BLOCK + BLOCK / 255 + 16;
+
+impl Read for Lz4<'_, '_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.block.len() && !self.next()? {
+            return Ok(0);
+        }
+        let rest = &self.block[self.at..];
+        let count = rest.len().min(out.len());
+        out[..count].copy_from_slice(&rest[..count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+impl Lz4<'_, '_> {
+    /// The next block; false at the end.
+    fn next(&mut self) -> io::Result<bool> {
+        const MAGIC: usize = 0x184c_2102;
+        let length = loop {
+            match *self.input.peek(4)? {
+                [a, b, c, d] => match u32::from_le_bytes([a, b, c, d]) as usize {
+                    MAGIC => self.input.consume(4),
+                    0 => return Ok(false),
+                    length => break length,
+                },
+                // What follows the last block is too short to be one.
+                _ => return Ok(false),
+            }
+        };
+        if length > MOST_PACKED {
+            return Err(broken("its LZ4 data is damaged"));
+        }
+        self.input.consume(4);
+        let packed = self.input.peek(length)?;
+        if packed.len() < length {
+            return Err(cut_off());
+        }
+        self.block.resize(BLOCK, 0);
+        let unpacked = lz4_flex::block::decompress_into(packed, &mut self.block);
+        self.input.consume(length);
+        self.at = 0;
+        self.block
+            .truncate(unpacked.map_err(|_| broken("its LZ4 data is damaged"))?);
+        // A block of nothing would be an end to our reader.
+        match self.block.is_empty() {
+            true => Err(broken("its LZ4 data is damaged")),
+            false => Ok(true),
+        }
+    }
+}
+
+fn skip(input: &mut Input<'_>, count: u64) -> io::Result<()> {
+    let skipped = io::copy(&mut input.take(count), &mut io::sink())?;
+    if skipped < count {
+        return Err(cut_off());
+    }
+    Ok(())
+}
