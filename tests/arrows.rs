@@ -31,9 +31,11 @@ const MAY_KNOW: [(&str, &[&str]); 15] = [
 
 /// The rooms that may know our own crates, and those that may know anyhow.
 /// Crate `gpu` goes by its module, and by `use` below: `check` has a family of that name.
-const MAY_KNOW_CRATES: [(&str, &[&str]); 4] = [
+const MAY_KNOW_CRATES: [(&str, &[&str]); 5] = [
     ("gpu::nvml", &["world"]),
     ("gdrcopy", &["probe", "world"]),
+    // With its colons: `model` has a module of that name.
+    ("::verbs", &["world"]),
     ("anyhow", &["cmd", "main"]),
     ("clap", &["cli", "main"]),
 ];

@@ -13,7 +13,7 @@ use crate::model::{Outcome, PlatformKind, Readiness, Summary};
 use crate::profile::Expectations;
 use crate::render::doctor::{self, Report, Shown};
 use crate::topo::{self, Forest};
-use crate::world::NvmlWant;
+use crate::world::{NvmlWant, VerbsWant};
 
 /// Examines the machine.
 pub fn run(
@@ -108,6 +108,7 @@ fn want(live: bool) -> Want {
         nvml: NvmlWant::EVERYTHING,
         system: true,
         cuda: true,
+        verbs: Some(VerbsWant { trials: live }),
         mapping: live,
     }
 }

@@ -17,7 +17,7 @@ use crate::model::{Facts, Side, Snapshot};
 use crate::pci;
 use crate::render;
 use crate::snapshot::{self, Known};
-use crate::world::{MOST, NvmlWant, World};
+use crate::world::{MOST, NvmlWant, VerbsWant, World};
 
 /// Records the machine.
 pub fn run(
@@ -111,6 +111,7 @@ fn want(live: bool) -> Want {
         nvml: NvmlWant::EVERYTHING,
         system: true,
         cuda: true,
+        verbs: Some(VerbsWant { trials: live }),
         mapping: live,
     }
 }

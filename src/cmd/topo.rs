@@ -72,6 +72,7 @@ fn want(options: &Topo) -> Want {
         },
         system: false,
         cuda: false,
+        verbs: None,
         mapping: false,
     }
 }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 
 use crate::model::{Bdf, Fact, Facts, Note, PciDevice, Why};
-use crate::world::{NvmlWant, Reading, World};
+use crate::world::{NvmlWant, Reading, VerbsWant, World};
 
 /// What a command needs to know. What nobody asked for is not read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,6 +28,8 @@ pub struct Want {
     pub system: bool,
     /// What CUDA says of the GPUs without a context.
     pub cuda: bool,
+    /// Which RDMA devices user space serves, and whether each is opened and tried; asked where there are any.
+    pub verbs: Option<VerbsWant>,
     /// GPU memory is mapped for the CPU, as a trial.
     pub mapping: bool,
 }
@@ -45,7 +47,10 @@ pub fn facts(world: &World, want: Want) -> Facts {
     let mut pci = pci::devices(files, &mut notes);
     let numa = kernel::numa(files, &mut notes);
     let gpus = gpus(&pci);
-    let rdma = rdma::devices(files, &pci, gpus.len(), &mut notes);
+    let mut rdma = rdma::devices(files, &pci, gpus.len(), &mut notes);
+    let there_are_some = rdma.known().is_some_and(|devices| !devices.is_empty());
+    let verbs = want.verbs.filter(|_| there_are_some);
+    let verbs = verbs.map(|want| world.libraries.verbs(want));
     let nvme = match want.nvme {
         true => pci::nvme(files, &mut notes),
         false => Fact::default(),
@@ -59,11 +64,15 @@ pub fn facts(world: &World, want: Want) -> Facts {
                 .filter_map(|d| d.place.present().copied()),
         )
         .chain(nvme.known().into_iter().flatten().map(|(_, bdf)| *bdf))
+        .chain(data_direct(&pci))
         .collect();
     if let Fact::Known(devices) = &mut pci {
         pci::look_closely(files, devices, &interest, &mut notes);
     }
 
+    if want.system {
+        rdma::details(files, &mut rdma, &mut notes);
+    }
     let mut facts = Facts {
         host: world.host(),
         driver,
@@ -81,8 +90,16 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.kernel = kernel::kernel(files, &pci, &mut notes);
         facts.process = process::process(files, &mut notes);
         facts.platform = platform::platform(files, &pci, &mut notes);
+        facts.rdma_stack = rdma::stack(files, &mut notes);
         facts.modprobe = modprobe::modprobe(files, &facts.driver, &facts.kernel, &mut notes);
         facts.tools = tools(world);
+    }
+    if let Fact::Known(devices) = &mut facts.rdma
+        && want.system
+        && settings_matter(want, &pci)
+    {
+        let pci = pci.known().map_or(&[][..], Vec::as_slice);
+        rdma::settings(world, &facts.process.uid, pci, devices, &mut notes);
     }
     facts.pci = pci;
     facts.nvml = match nvml {
@@ -91,6 +108,9 @@ pub fn facts(world: &World, want: Want) -> Facts {
     };
     if let Some(reading) = cuda {
         facts.cuda = finish(reading, "CUDA", &mut notes);
+    }
+    if let Some(reading) = verbs {
+        facts.verbs = finish(reading, "verbs", &mut notes);
     }
     facts.mapping = mapping.map(|reading| finish(reading, "CUDA", &mut notes));
     notes.sort();
@@ -129,6 +149,22 @@ fn finish<T: DeserializeOwned>(reading: Reading<T>, source: &str, notes: &mut Ve
             Fact::Unknown(why)
         }
     }
+}
+
+/// Whether a NIC's settings are worth the time that asking takes: where a GPU is older than Pascal, and under `--live`.
+fn settings_matter(want: Want, pci: &Fact<Vec<PciDevice>>) -> bool {
+    let old = |device: &PciDevice| device.ids.known().is_some_and(|ids| ids.is_before_pascal());
+    want.verbs.is_some_and(|want| want.trials) || pci.known().is_some_and(|devices| devices.iter().any(old))
+}
+
+/// What mlxconfig or mstconfig printed of one device; none where it is no such text.
+pub use rdma::parse_settings;
+
+/// The Data Direct functions of ConnectX-8: their IOMMU groups matter.
+fn data_direct(pci: &Fact<Vec<PciDevice>>) -> impl Iterator<Item = Bdf> {
+    let devices = pci.known().into_iter().flatten();
+    let devices = devices.filter(|d| d.ids.known().is_some_and(|ids| ids.is_data_direct()));
+    devices.map(|d| d.bdf)
 }
 
 fn gpus(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<Bdf> {

@@ -1,6 +1,14 @@
 //! RDMA devices from `/sys/class/infiniband`.
 
+mod ports;
+mod settings;
+mod stack;
+
 use std::path::Path;
+
+pub use ports::details;
+pub use settings::{parse as parse_settings, settings};
+pub use stack::stack;
 
 use super::read;
 use crate::model::{Bdf, Fact, Ids, NodeFile, Note, PciDevice, RdmaDevice, RdmaPort};
@@ -49,6 +57,7 @@ pub fn devices(
             place,
             parent,
             management,
+            ..RdmaDevice::default()
         }
     });
     Fact::Known(devices.collect())
@@ -125,15 +134,21 @@ fn ports(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Vec<RdmaP
             .map(|number| RdmaPort {
                 number,
                 // `4: ACTIVE`
-                state: text(number, "state").map(|text| match text.split_once(": ") {
-                    Some((_, word)) => word.to_owned(),
-                    None => text,
-                }),
+                state: text(number, "state").map(word),
                 link_layer: text(number, "link_layer"),
                 rate: text(number, "rate"),
+                ..RdmaPort::default()
             })
             .collect()
     })
+}
+
+/// `ACTIVE` of `4: ACTIVE`.
+fn word(text: String) -> String {
+    match text.split_once(": ") {
+        Some((_, word)) => word.to_owned(),
+        None => text,
+    }
 }
 
 /// The nodes of `/dev/infiniband` by the device they serve.

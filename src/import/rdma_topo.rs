@@ -262,6 +262,7 @@ impl Function {
             uverbs: Fact::Unknown(Why::NotCovered),
             management: Fact::Known(may_manage && self.marked),
             physical_function: Fact::Unknown(Why::NotCovered),
+            ..RdmaDevice::default()
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Bdf, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, Modprobe, NodeFile, NumaNode,
-    NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, VerbsOutcome,
+    NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack, VerbsOutcome,
 };
 
 /// The facts of one machine.
@@ -24,6 +24,9 @@ pub struct Facts {
     pub numa: Fact<Vec<NumaNode>>,
     /// RDMA devices, by name and number.
     pub rdma: Fact<Vec<RdmaDevice>>,
+    /// The RDMA stack of the kernel.
+    #[serde(default)]
+    pub rdma_stack: RdmaStack,
     /// Functions that look like RDMA devices, where the source does not name those: a list of PCI functions alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unnamed_nics: Vec<Bdf>,

@@ -37,14 +37,14 @@ pub use probe::{
     BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, PROBE_SCHEMA, ProbeReport, ProbeResult,
     ProbeVerdict, ProbedGpu,
 };
-pub use rdma::{RdmaDevice, RdmaPort};
+pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
 pub use snapshot::{
     Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded, RecordedLibraries,
-    SNAPSHOT_SCHEMA, Snapshot,
+    SNAPSHOT_SCHEMA, Snapshot, ToolOutput,
 };
 pub use system::{
     Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, NodeFile, NodeState, NumaNode, PeerMemory, Platform, PlatformKind,
     Process,
 };
 pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Topology, Verdict};
-pub use verbs::{Verbs, VerbsOutcome};
+pub use verbs::{DmabufAnswer, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial};

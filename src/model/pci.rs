@@ -131,6 +131,19 @@ impl Ids {
     pub fn is_coherent_gpu(&self) -> bool {
         self.vendor == Self::NVIDIA && matches!(self.device, Some(0x2342 | 0x2345 | 0x2348 | 0x2941 | 0x31c2))
     }
+
+    /// An NVIDIA display function older than Pascal: Fermi, Kepler, Maxwell.
+    ///
+    /// By pci.ids Pascal's device ids are 0x15f0 to 0x15ff (GP100) and 0x1b00 to 0x1d7f, and those of Volta and later lie
+    /// above; between the two are Maxwell's GM204 and GM200.
+    pub fn is_before_pascal(&self) -> bool {
+        self.is_nvidia_gpu() && matches!(self.device, Some(0..0x15f0 | 0x1600..0x1b00))
+    }
+
+    /// The Data Direct function of a ConnectX-8 (pci.ids: 15b3:2100).
+    pub fn is_data_direct(&self) -> bool {
+        self.vendor == Self::MELLANOX && self.device == Some(0x2100)
+    }
 }
 
 /// Attribute files of one function.
@@ -184,5 +197,26 @@ impl LinkState {
     /// is not one of the specification's.
     pub fn bandwidth(&self) -> Option<u64> {
         self.max.speed.bytes_per_second(self.current.width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_ids_tell_what_is_older_than_pascal() {
+        let gpu = |device| Ids {
+            vendor: Ids::NVIDIA,
+            device: Some(device),
+            class: 0x03_0200,
+        };
+        // K40m, K80, M60, M40; P100, P40, V100, T4, H100.
+        for old in [0x1023, 0x102d, 0x13f2, 0x17fd] {
+            assert!(gpu(old).is_before_pascal(), "{old:x}");
+        }
+        for new in [0x15f8, 0x1b38, 0x1db4, 0x1eb8, 0x2330] {
+            assert!(!gpu(new).is_before_pascal(), "{new:x}");
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! RDMA devices as sysfs lists them.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Bdf, Fact, NodeFile};
 
 /// One device of `/sys/class/infiniband`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RdmaDevice {
     /// Its name, as in `mlx5_0`.
     pub name: String,
@@ -22,10 +24,22 @@ pub struct RdmaDevice {
     pub management: Fact<bool>,
     /// The physical function, where this is a virtual one.
     pub physical_function: Fact<Option<Bdf>>,
+    /// Firmware version (`fw_ver`), as in `28.43.2026`; none where the driver shows none.
+    #[serde(default)]
+    pub firmware: Fact<Option<String>>,
+    /// The chip (`hca_type`), as in `MT4129`; none where the driver shows none.
+    #[serde(default)]
+    pub chip: Fact<Option<String>>,
+    /// The board (`board_id`), as in `MT_0000000838`; none where the driver shows none.
+    #[serde(default)]
+    pub board: Fact<Option<String>>,
+    /// Settings of the firmware by name, as mlxconfig shows them; none where no tool that reads them is installed.
+    #[serde(default)]
+    pub settings: Fact<Option<BTreeMap<String, FirmwareSetting>>>,
 }
 
 /// One port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RdmaPort {
     /// Port number, from 1.
     pub number: u32,
@@ -35,6 +49,63 @@ pub struct RdmaPort {
     pub link_layer: Fact<String>,
     /// As in `400 Gb/sec (4X NDR)`.
     pub rate: Fact<String>,
+    /// As in `LinkUp`, `Polling`, `Disabled`.
+    #[serde(default)]
+    pub physical_state: Fact<String>,
+    /// The entries of its GID table that are not empty; read of active Ethernet ports.
+    #[serde(default)]
+    pub gids: Fact<Vec<RdmaGid>>,
+}
+
+/// One GID, without the address that it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RdmaGid {
+    /// Its index in the port's table.
+    pub index: u32,
+    /// How far its address reaches.
+    pub reach: GidReach,
+    /// As in `RoCE v2`, `IB/RoCE v1`.
+    pub kind: Fact<String>,
+    /// Its network interface; none where it has none.
+    pub interface: Fact<Option<String>>,
+    /// That interface is in this network namespace.
+    pub here: Fact<bool>,
+    /// That interface's MTU, where it is here.
+    pub mtu: Fact<Option<u32>>,
+}
+
+/// How far an address reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GidReach {
+    /// fe80::/10: the interface's own segment.
+    LinkLocal,
+    /// An IPv4 address, mapped into IPv6.
+    Ipv4,
+    /// Another IPv6 address.
+    Ipv6,
+}
+
+/// A setting of a NIC's firmware.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FirmwareSetting {
+    /// What the maker set, where the tool shows it.
+    pub default: Option<String>,
+    /// What the firmware runs with, where the tool shows it.
+    pub current: Option<String>,
+    /// What it runs with after the next reset.
+    pub next: String,
+}
+
+/// The RDMA stack of the kernel, beside its devices.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RdmaStack {
+    /// Devices are shared among network namespaces (`netns_mode` of ib_core); none where the RDMA core is not loaded.
+    pub shared: Fact<Option<bool>>,
+    /// `/dev/infiniband/rdma_cm` is there: the connection manager, which not every program needs.
+    pub connection_manager: Fact<bool>,
+    /// `ofed_info` is there: the user space of MLNX_OFED or DOCA-OFED is installed.
+    pub ofed: Fact<bool>,
 }
 
 impl RdmaDevice {

@@ -28,6 +28,18 @@ pub struct Snapshot {
     pub files: BTreeMap<String, Recorded>,
     /// What the vendors' libraries answered.
     pub libraries: RecordedLibraries,
+    /// What command-line tools answered, by command line.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, LibraryAnswer<ToolOutput>>,
+}
+
+/// What a tool answered, as far as gdr uses it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolOutput {
+    /// Its exit status; none where a signal ended it.
+    pub code: Option<i32>,
+    /// What gdr uses of its standard output.
+    pub text: String,
 }
 
 /// The most paths a document may hold: of 8192 functions no more are asked, and a hostile document may not take memory

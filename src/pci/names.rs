@@ -75,6 +75,9 @@ pub enum NamesError {
 #[serde(deny_unknown_fields)]
 struct Overlay {
     devices: Vec<Part>,
+    /// The oldest firmware of some: `profile` has it.
+    #[serde(default, rename = "firmware")]
+    _firmware: serde::de::IgnoredAny,
 }
 
 impl PciNames {

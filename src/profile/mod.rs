@@ -2,11 +2,14 @@
 //!
 //! A profile says which checks must be determined and how much each weighs. Unknown keys are errors that name the line.
 
+mod firmware;
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 use crate::model::Severity;
+pub use firmware::{Minimum, minimum_firmware};
 
 /// The shipped profiles: name and text.
 pub const SHIPPED: [(&str, &str); 6] = [

@@ -20,6 +20,7 @@ use crate::model::{
 mod cuda;
 mod mapping;
 mod nvml;
+mod verbs;
 
 /// The vendor libraries of a world.
 pub struct Libraries {
@@ -145,6 +146,13 @@ impl NvmlWant {
     }
 }
 
+/// What to ask libibverbs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerbsWant {
+    /// Each device is opened and asked; else the library is only asked which devices it serves.
+    pub trials: bool,
+}
+
 /// Why a library gave no answer, and a sentence about it.
 type Trouble = (Why, String);
 
@@ -220,6 +228,14 @@ impl Libraries {
     /// Starts to read libcuda, without a context.
     pub fn cuda(&self) -> Reading<CudaOutcome> {
         self.ask(&())
+    }
+
+    /// Starts to read libibverbs.
+    pub fn verbs(&self, want: VerbsWant) -> Reading<VerbsOutcome> {
+        Reading {
+            reduce: Box::new(move |outcome| verbs::reduce(outcome, want)),
+            ..self.ask(&want)
+        }
     }
 
     /// Starts to map memory of each GPU for the CPU, write and read it.
@@ -328,6 +344,7 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Optio
     let read: fn(&str) -> serde_json::Result<Vec<u8>> = match name.as_str() {
         name if name == NVML.child => |want| serde_json::to_vec(&nvml::read(serde_json::from_str(want)?)),
         name if name == CUDA.child => |_| serde_json::to_vec(&cuda::read()),
+        name if name == VERBS.child => |want| serde_json::to_vec(&verbs::read(serde_json::from_str(want)?)),
         name if name == MAPPING.child => |_| serde_json::to_vec(&mapping::try_each()),
         _ => return None,
     };

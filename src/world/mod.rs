@@ -13,17 +13,19 @@ mod tools;
 mod tree;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 pub use files::{FileError, Files, MOST, OpenFile, Reduce, as_text};
-pub use libraries::{Libraries, NvmlWant, Reading, answer_for_parent};
+pub use libraries::{Libraries, NvmlWant, Reading, VerbsWant, answer_for_parent};
 pub use tools::Tools;
 
 use crate::model::{Host, SNAPSHOT_SCHEMA, Snapshot};
 use libraries::Answers;
 use record::{Log, Recorder};
 use replay::Replay;
+use tools::ToolAnswers;
 use tree::Tree;
 
 /// A machine to look at.
@@ -48,6 +50,7 @@ enum Source {
 pub struct Record {
     files: Log,
     libraries: Answers,
+    tools: ToolAnswers,
     host: Host,
 }
 
@@ -57,7 +60,7 @@ impl World {
         Ok(Self {
             files: Box::new(Tree::live()?),
             libraries: Libraries::live(deadline),
-            tools: Tools,
+            tools: Tools::live(deadline),
             source: Source::Live,
         })
     }
@@ -68,7 +71,7 @@ impl World {
         Ok(Self {
             libraries: Libraries::laid_out(|path| files.read(Path::new(path)).ok()),
             files: Box::new(files),
-            tools: Tools,
+            tools: Tools::recorded(BTreeMap::new()),
             source: Source::Directory(root.display().to_string()),
         })
     }
@@ -78,7 +81,7 @@ impl World {
         Self {
             files: Box::new(Replay::new(snapshot.files)),
             libraries: Libraries::recorded(snapshot.libraries),
-            tools: Tools,
+            tools: Tools::recorded(snapshot.tools),
             source: Source::Recorded(snapshot.host),
         }
     }
@@ -88,12 +91,13 @@ impl World {
         let record = Record {
             files: Log::default(),
             libraries: Answers::default(),
+            tools: ToolAnswers::default(),
             host: self.host(),
         };
         let world = Self {
             files: Box::new(Recorder::new(self.files, record.files.clone())),
             libraries: self.libraries.recording(record.libraries.clone()),
-            tools: self.tools,
+            tools: self.tools.recording(record.tools.clone()),
             source: Source::Recorded(record.host.clone()),
         };
         (world, record)
@@ -125,6 +129,7 @@ impl Record {
             host: self.host,
             files: self.files.take(),
             libraries: self.libraries.take(),
+            tools: self.tools.take(),
         }
     }
 }

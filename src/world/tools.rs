@@ -1,14 +1,42 @@
-//! Command-line tools of the machine: where they are.
+//! Command-line tools of the machine: where they are, and what they answer.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::Files;
-use crate::model::{Fact, Why};
+use super::child::Running;
+use crate::model::{Fact, LibraryAnswer, ToolOutput, Why};
 
-/// Finds tools by name in the directories where a distribution puts them.
+/// Finds tools by name in the directories where a distribution puts them, and runs those that only read.
 ///
 /// The caller's PATH is not asked: as an ordinary user it often lacks the sbin directories where setpci lives.
-pub struct Tools;
+pub struct Tools {
+    source: Source,
+    record: Option<ToolAnswers>,
+}
+
+enum Source {
+    /// Run on the machine gdr runs on; each may take so long.
+    Live(Duration),
+    /// What they answered when the snapshot was taken, by command line; nothing for a machine laid out in a directory.
+    Recorded(BTreeMap<String, LibraryAnswer<ToolOutput>>),
+}
+
+/// What the tools of a recorded world answered so far.
+#[derive(Clone, Default)]
+pub struct ToolAnswers(Arc<Mutex<BTreeMap<String, LibraryAnswer<ToolOutput>>>>);
+
+impl ToolAnswers {
+    /// All of them.
+    pub fn take(&self) -> BTreeMap<String, LibraryAnswer<ToolOutput>> {
+        // Each answer is written in one assignment: what a panic left is whole.
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 impl Tools {
     const DIRECTORIES: [&'static str; 6] = [
@@ -19,6 +47,73 @@ impl Tools {
         "/sbin",
         "/bin",
     ];
+
+    /// Those of the machine gdr runs on; each may take so long.
+    pub fn live(patience: Duration) -> Self {
+        Self {
+            source: Source::Live(patience),
+            record: None,
+        }
+    }
+
+    /// Those of a recorded machine, by what they answered.
+    pub fn recorded(answers: BTreeMap<String, LibraryAnswer<ToolOutput>>) -> Self {
+        Self {
+            source: Source::Recorded(answers),
+            record: None,
+        }
+    }
+
+    /// The same, writing down what they answer.
+    pub fn recording(self, answers: ToolAnswers) -> Self {
+        Self {
+            record: Some(answers),
+            ..self
+        }
+    }
+
+    /// What a tool that only reads prints to standard output, as far as `keep` keeps it (what is kept, kept again, is the
+    /// same), and how it ends; none where it is not installed. An error is why there is no answer, and a sentence about it.
+    ///
+    /// It is started by its absolute path, without input, in no other language than C, and killed at the deadline.
+    pub fn output(
+        &self,
+        files: &dyn Files,
+        name: &str,
+        arguments: &[&str],
+        keep: &dyn Fn(&str) -> String,
+    ) -> Result<Fact<Option<ToolOutput>>, (Why, String)> {
+        let path = match self.locate(files, name) {
+            Fact::Known(Some(path)) => path,
+            Fact::Known(None) => return Ok(Fact::Known(None)),
+            Fact::Unknown(why) => return Ok(Fact::Unknown(why)),
+        };
+        let line = std::iter::once(name)
+            .chain(arguments.iter().copied())
+            .collect::<Vec<_>>()
+            .join(" ");
+        let answer = match &self.source {
+            Source::Live(patience) => match run(&path, arguments, *patience) {
+                Ok(output) => LibraryAnswer::Answered(ToolOutput {
+                    text: keep(&output.text),
+                    ..output
+                }),
+                Err(error) => failed(&line, &error, *patience),
+            },
+            Source::Recorded(answers) => match answers.get(&line) {
+                Some(answer) => answer.clone(),
+                None => return Ok(Fact::Unknown(Why::NotCovered)),
+            },
+        };
+        if let Some(ToolAnswers(record)) = &self.record {
+            let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
+            record.insert(line, answer.clone());
+        }
+        match answer {
+            LibraryAnswer::Answered(output) => Ok(Fact::Known(Some(output))),
+            LibraryAnswer::Failed { why, message } => Err((why, message)),
+        }
+    }
 
     /// The tool's path; none where it is not installed. A machine recorded without any of the directories does not tell.
     pub fn locate(&self, files: &dyn Files, name: &str) -> Fact<Option<PathBuf>> {
@@ -32,5 +127,72 @@ impl Tools {
         }
         let paths = there.iter().map(|directory| directory.join(name));
         Fact::Known(paths.into_iter().find(|path| files.exists(path).unwrap_or(false)))
+    }
+}
+
+fn run(path: &Path, arguments: &[&str], patience: Duration) -> io::Result<ToolOutput> {
+    let mut command = Command::new(path);
+    command.args(arguments).env("LC_ALL", "C");
+    let mut running = Running::start(&mut command, patience)?;
+    let text = String::from_utf8_lossy(&running.output()?).into_owned();
+    let code = running.status()?.code();
+    Ok(ToolOutput { code, text })
+}
+
+fn failed(line: &str, error: &io::Error, patience: Duration) -> LibraryAnswer<ToolOutput> {
+    let (why, message) = match error.kind() {
+        io::ErrorKind::TimedOut => (
+            Why::TimedOut,
+            format!(
+                "'{line}' did not end within {} s and was stopped",
+                patience.as_secs_f64()
+            ),
+        ),
+        io::ErrorKind::PermissionDenied => (Why::Denied, format!("'{line}' could not be run: {error}")),
+        _ => (Why::Broken, format!("'{line}' could not be run: {error}")),
+    };
+    LibraryAnswer::Failed { why, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::World;
+
+    fn live(patience: u64) -> (World, Tools) {
+        let world = World::live(Duration::from_secs(1)).expect("this machine");
+        (world, Tools::live(Duration::from_millis(patience)))
+    }
+
+    #[test]
+    fn a_tool_is_run_recorded_and_replayed() {
+        let (world, tools) = live(10_000);
+        let answers = ToolAnswers::default();
+        let tools = tools.recording(answers.clone());
+        let upper = |text: &str| text.to_uppercase();
+        let output = tools.output(world.files.as_ref(), "sh", &["-c", "echo x; exit 3"], &upper);
+        let wanted = ToolOutput {
+            code: Some(3),
+            text: "X\n".to_owned(),
+        };
+        assert_eq!(output, Ok(Fact::Known(Some(wanted.clone()))));
+        let replayed = Tools::recorded(answers.take());
+        let output = replayed.output(world.files.as_ref(), "sh", &["-c", "echo x; exit 3"], &upper);
+        assert_eq!(output, Ok(Fact::Known(Some(wanted))));
+        let other = replayed.output(world.files.as_ref(), "sh", &["-c", "true"], &upper);
+        assert_eq!(other, Ok(Fact::Unknown(Why::NotCovered)));
+    }
+
+    #[test]
+    fn a_tool_that_hangs_is_stopped_and_one_that_is_not_there_is_none() {
+        let (world, tools) = live(100);
+        let all = |text: &str| text.to_owned();
+        let hung = tools.output(world.files.as_ref(), "sleep", &["60"], &all);
+        assert!(
+            matches!(&hung, Err((Why::TimedOut, message)) if message.contains("'sleep 60'")),
+            "{hung:?}"
+        );
+        let none = tools.output(world.files.as_ref(), "no-such-tool-anywhere", &[], &all);
+        assert_eq!(none, Ok(Fact::Known(None)));
     }
 }

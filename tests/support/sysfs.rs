@@ -139,10 +139,11 @@ fn port(root: &Root<'_>, rdma: &Rdma, port: &str, guid: &str) {
         "IB/RoCE v1".to_owned(),
         String::new(),
     )];
-    let gids = if rdma.gids.is_empty() {
-        &usual[..]
-    } else {
-        &rdma.gids[..]
+    let gids = match (rdma.gids.is_empty(), infiniband) {
+        (false, _) => &rdma.gids[..],
+        (true, true) => &usual[..],
+        // Addresses are the machine's own: what says nothing of them tells nothing.
+        (true, false) => &[],
     };
     for (index, (gid, kind, interface)) in gids.iter().enumerate() {
         root.line(&format!("{port}/gids/{index}"), gid);

@@ -26,7 +26,7 @@ pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
-    let provider = rdma::provider(ctx.facts, nic);
+    let provider = rdma::driver(ctx.facts, nic);
     let peermem = peer_memory(ctx, provider.known().map(String::as_str));
     let dma_buf = dma_buf(ctx, &provider);
     let subject = nic.name.clone();

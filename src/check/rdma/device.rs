@@ -22,7 +22,7 @@ fn is_card(device: &RdmaDevice) -> bool {
 }
 
 /// The kernel driver of a card's PCI function, as in `mlx5_core`.
-pub fn provider(facts: &Facts, device: &RdmaDevice) -> Fact<String> {
+pub fn driver(facts: &Facts, device: &RdmaDevice) -> Fact<String> {
     let function = device.place.present().and_then(|bdf| facts.device(*bdf));
     match function
         .and_then(|function| function.attributes.as_ref())

@@ -1,19 +1,218 @@
-//! RDMA devices: their functions, nodes, ports and libraries.
+//! RDMA devices: their functions, nodes, ports, firmware and libraries. Software devices and the management functions of
+//! NVSwitch systems are no NICs: only `rdma.device` speaks of them.
 
+mod async_nic;
+mod core;
+mod data_direct;
 mod device;
+mod firmware;
+mod mixed_stack;
+mod modules;
+mod netns;
+mod nonprefetchable;
+mod port;
+mod provider;
+mod uar_map;
+mod write_ordering;
 
-use super::Check;
-use crate::model::Severity;
-pub use device::{cards, device, provider};
+use super::{Check, Ctx, Judgement};
+use crate::model::{Fact, RdmaDevice, Severity};
+pub use device::{cards, device, driver};
 
 /// The checks of this family, in the order of a report.
-pub const CHECKS: &[Check] = &[Check {
-    id: "rdma.device",
-    rule: "At least one NIC does RDMA, and this user may open it.",
-    sources: "/sys/class/infiniband, /dev/infiniband",
-    severity: Severity::Warn,
-    why: "GPUDirect RDMA is a NIC's work. A device without a verbs node, or whose node this user may not open, is not there for a program.",
-    cure: "Load the NIC's RDMA driver and ib_uverbs; hand the nodes to the container; let users open them.",
-    references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
-    judge: device,
-}];
+pub const CHECKS: &[Check] = &[
+    Check {
+        id: "rdma.modules",
+        rule: "Each RDMA device has its verbs node, and each NVIDIA NIC its RDMA device.",
+        sources: "/sys/class/infiniband, /sys/class/infiniband_verbs, /dev/infiniband, PCI functions",
+        severity: Severity::Warn,
+        why: "Programs reach a NIC through /dev/infiniband/uverbsN, which ib_uverbs makes. Without it libibverbs lists no device, \
+              whatever sysfs shows.",
+        cure: "Load ib_uverbs, and mlx5_ib for NVIDIA NICs; rdma_ucm only for programs that use the connection manager. \
+               rdma-core's udev rules do so at boot.",
+        references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
+        judge: modules::modules,
+    },
+    Check {
+        id: "rdma.mixed-stack",
+        rule: "The loaded RDMA modules are of one stack: the kernel's own, or those of MLNX_OFED or DOCA-OFED.",
+        sources: "/proc/modules (who uses mlx_compat), /usr/bin/ofed_info",
+        severity: Severity::Error,
+        why: "Modules of two stacks refuse each other's symbols ('disagrees about version'), and nvidia-peermem works only with \
+              the one that it was built with.",
+        cure: "Install the OFED modules for the running kernel (its packages rebuild them with DKMS), or remove OFED whole.",
+        references: &["docs: NVIDIA DOCA-OFED, Installation"],
+        judge: mixed_stack::mixed_stack,
+    },
+    Check {
+        id: "rdma.device",
+        rule: "At least one NIC does RDMA, and this user may open it.",
+        sources: "/sys/class/infiniband, /dev/infiniband",
+        severity: Severity::Warn,
+        why: "GPUDirect RDMA is a NIC's work. A device without a verbs node, or whose node this user may not open, is not there for a program.",
+        cure: "Load the NIC's RDMA driver and ib_uverbs; hand the nodes to the container; let users open them.",
+        references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
+        judge: device,
+    },
+    Check {
+        id: "rdma.async-nic",
+        rule: "A NIC of the mlx5 family is there: Connect-IB, ConnectX-4 or later, BlueField.",
+        sources: "the kernel driver of each NIC",
+        severity: Severity::Info,
+        why: "GPUDirect Async lets the GPU write a NIC's doorbell and read its completions, for which queue layouts must be known: \
+              those of mlx5. A ConnectX-3 (mlx4) does GPUDirect RDMA, not Async.",
+        cure: "Use an mlx5 NIC. On the old road MLNX_OFED 4.2 or later was needed, or 3.4 with a patched libmlx5; rdma-core's \
+               libmlx5 serves today.",
+        references: &["https://github.com/gpudirect/libgdsync", "docs: mlx5dv(7)"],
+        judge: async_nic::async_nic,
+    },
+    Check {
+        id: "rdma.provider",
+        rule: "Each RDMA device has the user-space library that drives it.",
+        sources: "ibv_get_device_list, /sys/class/infiniband",
+        severity: Severity::Error,
+        why: "libibverbs opens one provider library for each kind of device (libmlx5, libefa, ...). A device without one is in \
+              sysfs, and no program finds it.",
+        cure: "Install the providers: Debian and Ubuntu ibverbs-providers, Fedora and RHEL libibverbs, or the user space of \
+               the vendor's stack; in a container image, too.",
+        references: &["https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md"],
+        judge: provider::provider,
+    },
+    Check {
+        id: "rdma.netns",
+        rule: "RDMA devices are shared among network namespaces, or this namespace has those that it needs.",
+        sources: "/sys/module/ib_core/parameters/netns_mode, /proc/self/ns",
+        severity: Severity::Warn,
+        why: "In exclusive mode a container sees only the RDMA devices that were moved into its network namespace; in either \
+              mode a RoCE address works only where its interface is.",
+        cure: "rdma dev set NAME netns CONTAINER for each device, as an SR-IOV or RDMA device plug-in does; or rdma system set \
+               netns shared while no network namespace exists beside the first.",
+        references: &["docs: rdma-system(8)", "docs: rdma-dev(8)"],
+        judge: netns::netns,
+    },
+    Check {
+        id: "rdma.port",
+        rule: "A port is active, and over Ethernet it has a RoCE v2 address that others can reach, usable in this namespace.",
+        sources: "/sys/class/infiniband/*/ports/*, /sys/class/net",
+        severity: Severity::Warn,
+        why: "A port that is down carries nothing. Programs address a RoCE peer by an index into the GID table: an index of the \
+              wrong kind, or of an interface in another namespace, ends in timeouts (status 12, errno 110).",
+        cure: "Bring the link up; on InfiniBand start a subnet manager; on Ethernet give the interface an IP address, and let \
+               the index variables name a RoCE v2 entry.",
+        references: &[
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+            "https://docs.kernel.org/admin-guide/abi-stable.html",
+        ],
+        judge: port::port,
+    },
+    Check {
+        id: "rdma.core",
+        rule: "libibverbs, its provider and the kernel register memory that a dma-buf leads to.",
+        sources: "the symbol ibv_reg_dmabuf_mr; under --live its answer to file -1",
+        severity: Severity::Warn,
+        why: "Without nvidia-peermem, GPU memory reaches a NIC as a dma-buf. errno 95 (provider) and 93 (kernel) say that this \
+              cannot be; every other number is about the file alone.",
+        cure: "Install rdma-core 34 or later (mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61; mlx4, rxe, erdma and hns \
+               have no such function) and a kernel from 5.12 on. OFED numbers its libibverbs otherwise: the symbol decides.",
+        references: &[
+            "https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/man/ibv_reg_mr.3",
+            "https://github.com/NVIDIA/nccl",
+        ],
+        judge: core::core,
+    },
+    Check {
+        id: "rdma.nonprefetchable",
+        rule: "With a GPU older than Pascal, the NIC's first BAR is not prefetchable.",
+        sources: "bit 3 of BAR 0 in the NIC's config; NON_PREFETCHABLE_PF_BAR of mlxconfig or mstconfig",
+        severity: Severity::Info,
+        why: "GPUs before Pascal cannot map the NIC's doorbell pages where its BAR is prefetchable: GPUDirect Async then fails to \
+              register them.",
+        cure: "mlxconfig -d BDF set NON_PREFETCHABLE_PF_BAR=1 and a firmware reset. The BAR then has to fit below 4 GiB, where \
+               bridges have little room: LOG_PF_UAR_BAR_SIZE may have to shrink first, or the card may not come up.",
+        references: &[
+            "https://github.com/gpudirect/libgdsync",
+            "https://github.com/Mellanox/mstflint",
+        ],
+        judge: nonprefetchable::nonprefetchable,
+    },
+    Check {
+        id: "rdma.write-ordering",
+        rule: "The NIC may relax the order of its writes.",
+        sources: "Device Control of the NIC's PCI Express capability; PCI_WR_ORDERING of mlxconfig or mstconfig",
+        severity: Severity::Info,
+        why: "Writes that must keep their order wait for each other: on AMD EPYC and in virtual machines that costs most of the \
+              bandwidth into GPU memory.",
+        cure: "Switch relaxed ordering on in the firmware's setup; programs then ask for it per region (NCCL does), or \
+               PCI_WR_ORDERING=force_relax does for all.",
+        references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"],
+        judge: write_ordering::write_ordering,
+    },
+    Check {
+        id: "rdma.data-direct",
+        rule: "A ConnectX-8 Data Direct function shares its IOMMU group with a coherent GPU.",
+        sources: "PCI functions 15b3:2100, iommu_group",
+        severity: Severity::Info,
+        why: "On Grace Blackwell the Data Direct function writes into GPU memory over PCI Express instead of through the CPU. The \
+              driver maps memory for it only where both are in one IOMMU group.",
+        cure: "Set the ACS bits that rdma_topo names for Data Direct, on the kernel's command line (pci=config_acs=...).",
+        references: &[
+            "https://docs.nvidia.com/multi-node-nvlink-systems/grace-blackwell-cx8-gpudirect-rdma-guide/",
+            "https://github.com/linux-rdma/rdma-core/tree/master/kernel-boot",
+        ],
+        judge: data_direct::data_direct,
+    },
+    Check {
+        id: "rdma.firmware",
+        rule: "The NIC's firmware is not older than the oldest that is known to serve.",
+        sources: "/sys/class/infiniband/*/fw_ver, profiles/devices.toml",
+        severity: Severity::Info,
+        why: "What is older than a device's first public release was never meant for use.",
+        cure: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint).",
+        references: &["docs: profiles/devices.toml names the source of each number"],
+        judge: firmware::firmware,
+    },
+    Check {
+        id: "rdma.uar-map",
+        rule: "CUDA registers a page of the NIC's doorbells.",
+        sources: "cuMemHostRegister with CU_MEMHOSTREGISTER_IOMEMORY, under --live",
+        severity: Severity::Info,
+        why: "GPUDirect Async has the GPU ring the NIC's doorbell. CUDA error 800 means that peer mappings are refused \
+              (PeerMappingOverride); 304 and 801 mean that driver and kernel do not fit each other.",
+        cure: "NVreg_RegistryDwords=\"PeerMappingOverride=1;\" for the nvidia module, and reload it.",
+        references: &["https://github.com/gpudirect/libgdsync"],
+        judge: uar_map::uar_map,
+    },
+];
+
+const CLASS: &str = "/sys/class/infiniband";
+
+/// The cards, or what to say where there are none.
+fn each_card(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec<Judgement> {
+    if let Fact::Unknown(why) = ctx.facts.rdma {
+        return vec![Judgement::unknown("machine", why, CLASS)];
+    }
+    let judgements: Vec<Judgement> = cards(ctx.facts).flat_map(judge).collect();
+    match judgements.is_empty() {
+        true => vec![Judgement::skip("machine", "There is no NIC with RDMA.")],
+        false => judgements,
+    }
+}
+
+/// The cards that mlx5 drives; a card whose driver is unknown gives its judgement.
+fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Judgement) -> Vec<Judgement> {
+    each_card(ctx, |nic| {
+        vec![match driver(ctx.facts, nic) {
+            Fact::Known(driver) if driver == MLX5 => judge(nic),
+            Fact::Known(driver) => Judgement::skip(&nic.name, format!("It is no mlx5 NIC: {driver} drives it.")),
+            Fact::Unknown(why) => Judgement::unknown(&nic.name, why, "the NIC's driver"),
+        }]
+    })
+}
+
+/// The kernel driver of Connect-IB, ConnectX-4 and later, and BlueField.
+const MLX5: &str = "mlx5_core";
+
+/// Whether it is a virtual function: its configuration space has no BARs and its firmware no settings.
+fn is_virtual(nic: &RdmaDevice) -> bool {
+    nic.physical_function.present().is_some()
+}

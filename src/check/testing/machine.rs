@@ -97,10 +97,14 @@ pub fn rdma(name: &str, at: &str) -> RdmaDevice {
             state: Fact::Known("ACTIVE".to_owned()),
             link_layer: Fact::Known("InfiniBand".to_owned()),
             rate: Fact::Known("400 Gb/sec (4X NDR)".to_owned()),
+            physical_state: Fact::Known("LinkUp".to_owned()),
+            ..RdmaPort::default()
         }]),
         uverbs: Fact::Known(Some(node("/dev/infiniband/uverbs0", 231))),
         management: Fact::Known(false),
         physical_function: Fact::Known(None),
+        firmware: Fact::Known(Some("28.43.2026".to_owned())),
+        ..RdmaDevice::default()
     }
 }
 
@@ -216,6 +220,17 @@ pub fn machine() -> Facts {
             cpus: IdList::new(0..32),
         }]),
         rdma: Fact::Known(vec![rdma("mlx5_0", NIC)]),
+        rdma_stack: RdmaStack {
+            shared: Fact::Known(Some(true)),
+            connection_manager: Fact::Known(true),
+            ofed: Fact::Known(false),
+        },
+        verbs: Fact::Known(VerbsOutcome::Read(Box::new(Verbs {
+            devices: vec!["mlx5_0".to_owned()],
+            library: Some("/usr/lib/x86_64-linux-gnu/libibverbs.so.1".to_owned()),
+            reg_dmabuf_mr: Fact::Known(true),
+            trials: None,
+        }))),
         nvidia_nodes: Fact::Known(
             ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"]
                 .map(|path| node(path, 195))

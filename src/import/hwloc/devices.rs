@@ -66,6 +66,7 @@ impl<'a> OsDevices<'a> {
                 false => Fact::Unknown(Why::NotCovered),
             },
             physical_function: Fact::Unknown(Why::NotCovered),
+            ..RdmaDevice::default()
         });
         let mut devices: Vec<RdmaDevice> = devices.collect();
         devices.sort_by_cached_key(|device| RdmaDevice::natural(&device.name));
@@ -151,6 +152,7 @@ fn ports(infos: &[(String, String)]) -> Fact<Vec<RdmaPort>> {
         state: state_name(state),
         link_layer: Fact::Unknown(Why::NotCovered),
         rate: Fact::Unknown(Why::NotCovered),
+        ..RdmaPort::default()
     });
     Fact::Known(ports.collect())
 }

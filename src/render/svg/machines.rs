@@ -238,5 +238,6 @@ fn rdma(name: String, place: Option<Bdf>) -> RdmaDevice {
         uverbs: Fact::Known(None),
         management: Fact::Known(false),
         physical_function: Fact::Known(None),
+        ..RdmaDevice::default()
     }
 }

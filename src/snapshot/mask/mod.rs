@@ -109,6 +109,10 @@ impl Masker {
         *cuda = cuda.take().map(|answer| self.library(answer));
         *verbs = verbs.take().map(|answer| self.library(answer));
         *mapping = mapping.take().map(|answer| self.library(answer));
+        snapshot.tools = std::mem::take(&mut snapshot.tools)
+            .into_iter()
+            .map(|(line, answer)| (self.text(Place::Plain, &line), self.library(answer)))
+            .collect();
     }
 
     /// A text with the replacements in place.

@@ -1,0 +1,291 @@
+//! Devices, contexts, ports and GIDs.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use crate::{__be64, ibv_cq, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_srq, ibv_wc};
+
+/// A member of a table of functions that neither `ibverbs` nor gdr calls.
+pub type Uncalled = Option<unsafe extern "C" fn()>;
+
+/// `poll_cq` of a context.
+pub type PollCq = unsafe extern "C" fn(cq: *mut ibv_cq, entries: c_int, completions: *mut ibv_wc) -> c_int;
+/// `req_notify_cq` of a context.
+pub type ReqNotifyCq = unsafe extern "C" fn(cq: *mut ibv_cq, solicited_only: c_int) -> c_int;
+/// `post_srq_recv` of a context.
+pub type PostSrqRecv =
+    unsafe extern "C" fn(srq: *mut ibv_srq, work: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
+/// `post_send` of a context.
+pub type PostSend = unsafe extern "C" fn(qp: *mut ibv_qp, work: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int;
+/// `post_recv` of a context.
+pub type PostRecv = unsafe extern "C" fn(qp: *mut ibv_qp, work: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
+/// `query_port` of an extended context.
+pub type QueryPort =
+    unsafe extern "C" fn(context: *mut ibv_context, port: u8, attributes: *mut ibv_port_attr, length: usize) -> c_int;
+
+/// Two halves of a GID.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // By the manual pages of libibverbs.
+pub struct ibv_gid_global {
+    pub subnet_prefix: __be64,
+    pub interface_id: __be64,
+}
+
+records! {
+    /// A GID: 16 bytes, or two halves in network byte order.
+    "union ibv_gid" union ibv_gid {
+        raw: [u8; 16],
+        global: ibv_gid_global,
+    }
+
+    /// An entry of a port's GID table.
+    "struct ibv_gid_entry" struct ibv_gid_entry {
+        gid: ibv_gid,
+        gid_index: u32,
+        port_num: u32,
+        gid_type: u32,
+        ndev_ifindex: u32,
+    }
+
+    /// Two functions of a device that are kept for old programs.
+    "struct _ibv_device_ops" struct _ibv_device_ops {
+        _dummy1: Uncalled,
+        _dummy2: Uncalled,
+    }
+
+    /// A device that can be opened.
+    "struct ibv_device" struct ibv_device {
+        _ops: _ibv_device_ops,
+        node_type: c_int,
+        transport_type: c_int,
+        name: [c_char; 64],
+        dev_name: [c_char; 64],
+        dev_path: [c_char; 256],
+        ibdev_path: [c_char; 256],
+    }
+
+    /// A context's functions; those that the inline functions of `verbs.h` call have types.
+    "struct ibv_context_ops" struct ibv_context_ops {
+        _compat_query_device: Uncalled,
+        _compat_query_port: Uncalled,
+        _compat_alloc_pd: Uncalled,
+        _compat_dealloc_pd: Uncalled,
+        _compat_reg_mr: Uncalled,
+        _compat_rereg_mr: Uncalled,
+        _compat_dereg_mr: Uncalled,
+        alloc_mw: Uncalled,
+        bind_mw: Uncalled,
+        dealloc_mw: Uncalled,
+        _compat_create_cq: Uncalled,
+        poll_cq: Option<PollCq>,
+        req_notify_cq: Option<ReqNotifyCq>,
+        _compat_cq_event: Uncalled,
+        _compat_resize_cq: Uncalled,
+        _compat_destroy_cq: Uncalled,
+        _compat_create_srq: Uncalled,
+        _compat_modify_srq: Uncalled,
+        _compat_query_srq: Uncalled,
+        _compat_destroy_srq: Uncalled,
+        post_srq_recv: Option<PostSrqRecv>,
+        _compat_create_qp: Uncalled,
+        _compat_query_qp: Uncalled,
+        _compat_modify_qp: Uncalled,
+        _compat_destroy_qp: Uncalled,
+        post_send: Option<PostSend>,
+        post_recv: Option<PostRecv>,
+        _compat_create_ah: Uncalled,
+        _compat_destroy_ah: Uncalled,
+        _compat_attach_mcast: Uncalled,
+        _compat_detach_mcast: Uncalled,
+        _compat_async_event: Uncalled,
+    }
+
+    /// An open device.
+    "struct ibv_context" struct ibv_context {
+        device: *mut ibv_device,
+        ops: ibv_context_ops,
+        cmd_fd: c_int,
+        async_fd: c_int,
+        num_comp_vectors: c_int,
+        mutex: libc::pthread_mutex_t,
+        abi_compat: *mut c_void,
+    }
+
+    /// What lies around an open device whose `abi_compat` is all ones. It grows at its beginning: only what lies between
+    /// `query_port` and the end is declared, and `sz` says how much of it a library has.
+    "struct verbs_context" struct verbs_context {
+        query_port: Option<QueryPort>,
+        advise_mr: Uncalled,
+        alloc_null_mr: Uncalled,
+        read_counters: Uncalled,
+        attach_counters_point_flow: Uncalled,
+        create_counters: Uncalled,
+        destroy_counters: Uncalled,
+        reg_dm_mr: Uncalled,
+        alloc_dm: Uncalled,
+        free_dm: Uncalled,
+        modify_flow_action_esp: Uncalled,
+        destroy_flow_action: Uncalled,
+        create_flow_action_esp: Uncalled,
+        modify_qp_rate_limit: Uncalled,
+        alloc_parent_domain: Uncalled,
+        dealloc_td: Uncalled,
+        alloc_td: Uncalled,
+        modify_cq: Uncalled,
+        post_srq_ops: Uncalled,
+        destroy_rwq_ind_table: Uncalled,
+        create_rwq_ind_table: Uncalled,
+        destroy_wq: Uncalled,
+        modify_wq: Uncalled,
+        create_wq: Uncalled,
+        query_rt_values: Uncalled,
+        create_cq_ex: Uncalled,
+        private: *mut c_void = "priv",
+        query_device_ex: Uncalled,
+        ibv_destroy_flow: Uncalled,
+        ABI_placeholder2: Uncalled,
+        ibv_create_flow: Uncalled,
+        ABI_placeholder1: Uncalled,
+        open_qp: Uncalled,
+        create_qp_ex: Uncalled,
+        get_srq_num: Uncalled,
+        create_srq_ex: Uncalled,
+        open_xrcd: Uncalled,
+        close_xrcd: Uncalled,
+        _ABI_placeholder3: u64,
+        sz: usize,
+        context: ibv_context,
+    }
+
+    /// What a device is and how much it holds.
+    "struct ibv_device_attr" struct ibv_device_attr {
+        fw_ver: [c_char; 64],
+        node_guid: __be64,
+        sys_image_guid: __be64,
+        max_mr_size: u64,
+        page_size_cap: u64,
+        vendor_id: u32,
+        vendor_part_id: u32,
+        hw_ver: u32,
+        max_qp: c_int,
+        max_qp_wr: c_int,
+        device_cap_flags: c_uint,
+        max_sge: c_int,
+        max_sge_rd: c_int,
+        max_cq: c_int,
+        max_cqe: c_int,
+        max_mr: c_int,
+        max_pd: c_int,
+        max_qp_rd_atom: c_int,
+        max_ee_rd_atom: c_int,
+        max_res_rd_atom: c_int,
+        max_qp_init_rd_atom: c_int,
+        max_ee_init_rd_atom: c_int,
+        atomic_cap: c_uint,
+        max_ee: c_int,
+        max_rdd: c_int,
+        max_mw: c_int,
+        max_raw_ipv6_qp: c_int,
+        max_raw_ethy_qp: c_int,
+        max_mcast_grp: c_int,
+        max_mcast_qp_attach: c_int,
+        max_total_mcast_qp_attach: c_int,
+        max_ah: c_int,
+        max_fmr: c_int,
+        max_map_per_fmr: c_int,
+        max_srq: c_int,
+        max_srq_wr: c_int,
+        max_srq_sge: c_int,
+        max_pkeys: u16,
+        local_ca_ack_delay: u8,
+        phys_port_cnt: u8,
+    }
+
+    /// A port.
+    "struct ibv_port_attr" struct ibv_port_attr {
+        state: ibv_port_state::Type,
+        max_mtu: ibv_mtu,
+        active_mtu: ibv_mtu,
+        gid_tbl_len: c_int,
+        port_cap_flags: u32,
+        max_msg_sz: u32,
+        bad_pkey_cntr: u32,
+        qkey_viol_cntr: u32,
+        pkey_tbl_len: u16,
+        lid: u16,
+        sm_lid: u16,
+        lmc: u8,
+        max_vl_num: u8,
+        sm_sl: u8,
+        subnet_timeout: u8,
+        init_type_reply: u8,
+        active_width: u8,
+        active_speed: u8,
+        phys_state: u8,
+        link_layer: u8,
+        flags: u8,
+        port_cap_flags2: u16,
+    }
+}
+
+constants! {
+    /// The state of a port.
+    values ibv_port_state {
+        IBV_PORT_NOP = 0,
+        IBV_PORT_DOWN = 1,
+        IBV_PORT_INIT = 2,
+        IBV_PORT_ARMED = 3,
+        IBV_PORT_ACTIVE = 4,
+        IBV_PORT_ACTIVE_DEFER = 5,
+    }
+
+    /// The size of a packet's payload, as a port tells it.
+    plain ibv_mtu {
+        IBV_MTU_256 = 1,
+        IBV_MTU_512 = 2,
+        IBV_MTU_1024 = 3,
+        IBV_MTU_2048 = 4,
+        IBV_MTU_4096 = 5,
+    }
+
+    /// What kind of address a GID is.
+    plain ibv_gid_type {
+        IBV_GID_TYPE_IB = 0,
+        IBV_GID_TYPE_ROCE_V1 = 1,
+        IBV_GID_TYPE_ROCE_V2 = 2,
+    }
+
+    /// What a port's link is.
+    plain ibv_link_layer {
+        IBV_LINK_LAYER_UNSPECIFIED = 0,
+        IBV_LINK_LAYER_INFINIBAND = 1,
+        IBV_LINK_LAYER_ETHERNET = 2,
+    }
+}
+
+/// A context's functions, through a pointer that may be null.
+///
+/// # Safety
+///
+/// `context` is null or one that a library opened and has not closed.
+pub(crate) unsafe fn ops(context: *mut ibv_context) -> Option<ibv_context_ops> {
+    // SAFETY: the caller's condition.
+    unsafe { context.as_ref() }.map(|context| context.ops)
+}
+
+/// The context of an object, through pointers that may be null.
+macro_rules! context_of {
+    ($($name:ident: $type:ty),*) => { $(
+        #[doc = concat!("The context of an [`", stringify!($type), "`]; null where the object is.")]
+        ///
+        /// # Safety
+        ///
+        /// The object is null or one that a library made and has not destroyed.
+        pub(crate) unsafe fn $name(object: *mut $type) -> *mut ibv_context {
+            // SAFETY: the caller's condition.
+            unsafe { object.as_ref() }.map_or(std::ptr::null_mut(), |object| object.context)
+        }
+    )* };
+}
+
+context_of!(context_of_cq: ibv_cq, context_of_qp: ibv_qp, context_of_srq: ibv_srq);

@@ -1,0 +1,250 @@
+//! What `verbs.h` has as functions of its own, not the library's: calls through a context's table, and two choices between
+//! an old function and a new one.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::offset_of;
+
+use crate::device::{context_of_cq, context_of_qp, context_of_srq, ops};
+use crate::library::not_implemented;
+use crate::{
+    _ibv_query_gid_ex, _ibv_query_gid_table, IBV_ACCESS_OPTIONAL_RANGE, functions, ibv_context, ibv_cq, ibv_gid_entry,
+    ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_recv_wr, ibv_reg_mr_iova2, ibv_send_wr, ibv_srq, ibv_wc, verbs_context,
+};
+
+/// Takes completions from a queue: how many, or a negative number.
+///
+/// # Safety
+///
+/// The queue is null or alive, and `completions` has room for `entries`.
+pub unsafe fn ibv_poll_cq(cq: *mut ibv_cq, entries: c_int, completions: *mut ibv_wc) -> c_int {
+    // SAFETY: the queue is null or alive, and so is its context then.
+    match unsafe { ops(context_of_cq(cq)) }.and_then(|ops| ops.poll_cq) {
+        // SAFETY: the provider's function, with the caller's arguments.
+        Some(poll) => unsafe { poll(cq, entries, completions) },
+        None => {
+            not_implemented();
+            -1
+        }
+    }
+}
+
+/// Asks for an event when the next completion arrives.
+///
+/// # Safety
+///
+/// The queue is null or alive.
+pub unsafe fn ibv_req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    // SAFETY: as for `ibv_poll_cq`.
+    match unsafe { ops(context_of_cq(cq)) }.and_then(|ops| ops.req_notify_cq) {
+        // SAFETY: the provider's function, with the caller's arguments.
+        Some(request) => unsafe { request(cq, solicited_only) },
+        None => not_implemented(),
+    }
+}
+
+/// Posts requests to send; `bad` is the first that was refused.
+///
+/// # Safety
+///
+/// The queue pair is null or alive; the requests and what they lead to are those of the manual page.
+pub unsafe fn ibv_post_send(qp: *mut ibv_qp, work: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
+    // SAFETY: as for `ibv_poll_cq`.
+    match unsafe { ops(context_of_qp(qp)) }.and_then(|ops| ops.post_send) {
+        // SAFETY: the provider's function, with the caller's arguments.
+        Some(post) => unsafe { post(qp, work, bad) },
+        None => not_implemented(),
+    }
+}
+
+/// Posts requests to receive; `bad` is the first that was refused.
+///
+/// # Safety
+///
+/// The queue pair is null or alive; the requests and what they lead to are those of the manual page.
+pub unsafe fn ibv_post_recv(qp: *mut ibv_qp, work: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int {
+    // SAFETY: as for `ibv_poll_cq`.
+    match unsafe { ops(context_of_qp(qp)) }.and_then(|ops| ops.post_recv) {
+        // SAFETY: the provider's function, with the caller's arguments.
+        Some(post) => unsafe { post(qp, work, bad) },
+        None => not_implemented(),
+    }
+}
+
+/// Posts requests to a shared receive queue; `bad` is the first that was refused.
+///
+/// # Safety
+///
+/// The queue is null or alive; the requests and what they lead to are those of the manual page.
+pub unsafe fn ibv_post_srq_recv(srq: *mut ibv_srq, work: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int {
+    // SAFETY: as for `ibv_poll_cq`.
+    match unsafe { ops(context_of_srq(srq)) }.and_then(|ops| ops.post_srq_recv) {
+        // SAFETY: the provider's function, with the caller's arguments.
+        Some(post) => unsafe { post(srq, work, bad) },
+        None => not_implemented(),
+    }
+}
+
+/// What a port is: by the extended context's function, which knows every field, else by the library's, which knows those
+/// of old.
+///
+/// # Safety
+///
+/// The context is null or open; `attributes` leads to room for one.
+pub unsafe fn ibv_query_port(context: *mut ibv_context, port: u8, attributes: *mut ibv_port_attr) -> c_int {
+    // SAFETY: the context is null or open.
+    if let Some(query) = unsafe { extended_query_port(context) } {
+        // SAFETY: the provider's function, with the caller's arguments and the size of what they lead to.
+        return unsafe { query(context, port, attributes, size_of::<ibv_port_attr>()) };
+    }
+    let Some(query) = functions().and_then(|functions| functions.ibv_query_port) else {
+        return not_implemented();
+    };
+    // SAFETY: the caller's pointer leads to room for one. The library leaves the newer fields alone.
+    unsafe { attributes.write(ibv_port_attr::default()) };
+    // SAFETY: the library's function, with the caller's arguments; it writes the beginning of them.
+    unsafe { query(context, port, attributes) }
+}
+
+/// # Safety
+///
+/// The context is null or open.
+unsafe fn extended_query_port(context: *mut ibv_context) -> Option<crate::QueryPort> {
+    // SAFETY: the caller's condition.
+    if unsafe { context.as_ref() }?.abi_compat as usize != usize::MAX {
+        return None;
+    }
+    // SAFETY: with this mark the context is the end of a `verbs_context`, the only place where a library puts it.
+    let size = unsafe { context.byte_sub(offset_of!(verbs_context, context) - offset_of!(verbs_context, sz)) };
+    // SAFETY: `sz` lies immediately before the context.
+    let size = unsafe { size.cast::<usize>().read() };
+    if size < size_of::<verbs_context>() - offset_of!(verbs_context, query_port) {
+        return None;
+    }
+    // SAFETY: the library's structure reaches back to `query_port`, by its own size.
+    let query = unsafe { context.byte_sub(offset_of!(verbs_context, context) - offset_of!(verbs_context, query_port)) };
+    // SAFETY: as above; an optional function pointer stands there.
+    unsafe { query.cast::<Option<crate::QueryPort>>().read() }
+}
+
+/// Registers memory. Bits of access that a kernel may ignore go by [`ibv_reg_mr_iova2`], as in `verbs.h`.
+///
+/// # Safety
+///
+/// The protection domain is null or alive; the memory stays mapped for as long as the registration lasts.
+pub unsafe fn ibv_reg_mr(pd: *mut ibv_pd, addr: *mut c_void, length: usize, access: c_int) -> *mut ibv_mr {
+    // Bits, whatever the sign.
+    let bits = access as c_uint;
+    if bits & IBV_ACCESS_OPTIONAL_RANGE != 0 {
+        // SAFETY: the caller's conditions are the same.
+        return unsafe { ibv_reg_mr_iova2(pd, addr, length, addr as u64, bits) };
+    }
+    match functions().and_then(|functions| functions.ibv_reg_mr) {
+        // SAFETY: the library's function, with the caller's arguments.
+        Some(register) => unsafe { register(pd, addr, length, access) },
+        None => {
+            not_implemented();
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// An entry of a port's GID table.
+///
+/// # Safety
+///
+/// The context is null or open; `entry` leads to room for one.
+pub unsafe fn ibv_query_gid_ex(
+    context: *mut ibv_context,
+    port: u32,
+    index: u32,
+    entry: *mut ibv_gid_entry,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's conditions are the same.
+    unsafe { _ibv_query_gid_ex(context, port, index, entry, flags, size_of::<ibv_gid_entry>()) }
+}
+
+/// The GID entries of all ports that are not empty: how many, or a negative error number.
+///
+/// # Safety
+///
+/// The context is null or open; `entries` leads to room for `most`.
+pub unsafe fn ibv_query_gid_table(
+    context: *mut ibv_context,
+    entries: *mut ibv_gid_entry,
+    most: usize,
+    flags: u32,
+) -> isize {
+    // SAFETY: the caller's conditions are the same.
+    unsafe { _ibv_query_gid_table(context, entries, most, flags, size_of::<ibv_gid_entry>()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" fn answers(
+        context: *mut ibv_context,
+        port: u8,
+        attributes: *mut ibv_port_attr,
+        length: usize,
+    ) -> c_int {
+        // SAFETY: the test passes its own.
+        unsafe { (*attributes).lid = u16::from(port) };
+        c_int::from(context.is_null() || length != size_of::<ibv_port_attr>())
+    }
+
+    fn extended(size: usize) -> verbs_context {
+        let mut whole = verbs_context {
+            query_port: Some(answers),
+            sz: size,
+            ..verbs_context::default()
+        };
+        whole.context.abi_compat = usize::MAX as *mut c_void;
+        whole
+    }
+
+    #[test]
+    fn an_extended_context_that_is_large_enough_is_asked_itself() {
+        let mut whole = extended(size_of::<verbs_context>());
+        let base: *mut verbs_context = &raw mut whole;
+        let context = base.wrapping_byte_add(offset_of!(verbs_context, context)).cast();
+        let mut port = ibv_port_attr::default();
+        // SAFETY: the context is the end of a whole extended one.
+        assert_eq!(unsafe { ibv_query_port(context, 3, &mut port) }, 0);
+        assert_eq!(port.lid, 3);
+    }
+
+    #[test]
+    fn an_older_context_is_not() {
+        for (size, mark) in [
+            (size_of::<verbs_context>() - 8, usize::MAX),
+            (size_of::<verbs_context>(), 0),
+        ] {
+            let mut whole = extended(size);
+            whole.context.abi_compat = mark as *mut c_void;
+            let base: *mut verbs_context = &raw mut whole;
+            let context = base.wrapping_byte_add(offset_of!(verbs_context, context)).cast();
+            // SAFETY: the context is the end of a whole extended one.
+            assert!(unsafe { extended_query_port(context) }.is_none());
+        }
+    }
+
+    #[test]
+    fn null_is_refused_and_no_table_is_no_function() {
+        let null: *mut c_void = std::ptr::null_mut();
+        let mut queue = ibv_cq::default();
+        let mut context = ibv_context::default();
+        queue.context = &raw mut context;
+        // SAFETY: null is allowed, and the queue has a context without functions.
+        unsafe {
+            assert_eq!(ibv_poll_cq(null.cast(), 1, null.cast()), -1);
+            assert_eq!(ibv_poll_cq(&raw mut queue, 0, null.cast()), -1);
+            assert_eq!(ibv_req_notify_cq(&raw mut queue, 0), libc::ENOSYS);
+            assert_eq!(ibv_post_send(null.cast(), null.cast(), null.cast()), libc::ENOSYS);
+            assert_eq!(ibv_post_recv(null.cast(), null.cast(), null.cast()), libc::ENOSYS);
+            assert_eq!(ibv_post_srq_recv(null.cast(), null.cast(), null.cast()), libc::ENOSYS);
+        }
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOSYS));
+    }
+}

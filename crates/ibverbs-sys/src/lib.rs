@@ -1,0 +1,77 @@
+//! Verbs without linking libibverbs: the declarations that the published crate `ibverbs` and gdr use, under the names of
+//! `infiniband/verbs.h`, and functions that open `libibverbs.so.1` at their first call.
+//!
+//! A library that is absent, or that lacks a function, is what C calls a failure: NULL or a negative number with `errno`, or
+//! an error number as the result, always `ENOSYS`. Nothing aborts, and nothing is needed for a program to start.
+//! [`functions`] tells what is there.
+//!
+//! The layouts were written from the ABI's documentation and are held against Debian's headers by a test
+//! (`tests/headers.rs`): the size of each structure, the place and size of each field, and the value of each constant. A
+//! field means what the manual pages of libibverbs say of it.
+
+#![deny(clippy::undocumented_unsafe_blocks)]
+// The names are those of the C interface, which `ibverbs` and every manual page use.
+#![allow(non_camel_case_types, non_snake_case)]
+
+#[macro_use]
+mod record;
+mod completion;
+mod device;
+mod functions;
+mod inline;
+mod library;
+mod memory;
+mod queue;
+mod work;
+
+pub use completion::*;
+pub use device::*;
+pub use functions::*;
+pub use inline::*;
+pub use library::{Library, OpenError, library};
+pub use memory::*;
+pub use queue::*;
+pub use record::{Constant, Field, Record};
+pub use work::*;
+
+/// A 64-bit number in network byte order.
+pub type __be64 = u64;
+/// A 16-bit number in network byte order.
+pub type __be16 = u16;
+
+/// The functions of the machine's library, each present or not; none where the library cannot be opened.
+#[must_use]
+pub fn functions() -> Option<&'static Functions> {
+    library().ok().map(Library::functions)
+}
+
+/// Every structure that is declared here, as this compiler lays it out.
+#[must_use]
+pub fn records() -> Vec<&'static Record> {
+    [
+        completion::RECORDS,
+        device::RECORDS,
+        memory::RECORDS,
+        queue::RECORDS,
+        work::RECORDS,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Every constant that is declared here.
+#[must_use]
+pub fn constants() -> Vec<&'static Constant> {
+    [
+        completion::CONSTANTS,
+        device::CONSTANTS,
+        memory::CONSTANTS,
+        queue::CONSTANTS,
+        work::CONSTANTS,
+    ]
+    .into_iter()
+    .flatten()
+    .flat_map(|group| group.iter())
+    .collect()
+}

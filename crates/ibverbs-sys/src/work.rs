@@ -1,0 +1,179 @@
+//! Work requests and their completions.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+/// An address handle; only ever behind a pointer.
+pub type ibv_ah = c_void;
+/// A memory window; only ever behind a pointer.
+pub type ibv_mw = c_void;
+
+records! {
+    /// A piece of memory.
+    "struct ibv_sge" struct ibv_sge {
+        addr: u64,
+        length: u32,
+        lkey: u32,
+    }
+
+    /// A request to receive.
+    "struct ibv_recv_wr" struct ibv_recv_wr {
+        wr_id: u64,
+        next: *mut ibv_recv_wr,
+        sg_list: *mut ibv_sge,
+        num_sge: c_int,
+    }
+
+    /// A request to send. Its unnamed parts have the names that `ibverbs` gives them.
+    "struct ibv_send_wr" struct ibv_send_wr {
+        wr_id: u64,
+        next: *mut ibv_send_wr,
+        sg_list: *mut ibv_sge,
+        num_sge: c_int,
+        opcode: ibv_wr_opcode::Type,
+        send_flags: c_uint,
+        __bindgen_anon_1: ibv_send_wr_value = "imm_data",
+        wr: ibv_send_wr_target,
+        qp_type: ibv_send_wr_shared,
+        __bindgen_anon_2: ibv_send_wr_extra = "bind_mw",
+    }
+
+    /// What a window is bound to.
+    "struct ibv_mw_bind_info" struct ibv_mw_bind_info {
+        mr: *mut crate::ibv_mr,
+        addr: u64,
+        length: u64,
+        mw_access_flags: c_uint,
+    }
+}
+
+/// A value that goes with a request: immediate data in network byte order, or the remote key to invalidate.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+#[allow(missing_docs)] // By the manual pages of libibverbs.
+pub struct ibv_send_wr_value {
+    pub imm_data: u32,
+}
+
+/// The target of an RDMA read or write.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+#[allow(missing_docs)] // By the manual pages of libibverbs.
+pub struct ibv_send_wr_rdma {
+    pub remote_addr: u64,
+    pub rkey: u32,
+}
+
+/// The target of an atomic operation.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+#[allow(missing_docs)] // By the manual pages of libibverbs.
+pub struct ibv_send_wr_atomic {
+    pub remote_addr: u64,
+    pub compare_add: u64,
+    pub swap: u64,
+    pub rkey: u32,
+}
+
+/// The target of a datagram.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)] // By the manual pages of libibverbs.
+pub struct ibv_send_wr_datagram {
+    pub ah: *mut ibv_ah,
+    pub remote_qpn: u32,
+    pub remote_qkey: u32,
+}
+
+/// Where a request goes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+#[allow(missing_docs)] // By the manual pages of libibverbs.
+pub union ibv_send_wr_target {
+    pub rdma: ibv_send_wr_rdma,
+    pub atomic: ibv_send_wr_atomic,
+    pub ud: ibv_send_wr_datagram,
+}
+
+/// The shared receive queue that a request is for.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+#[allow(missing_docs)] // By the manual pages of libibverbs.
+pub struct ibv_send_wr_shared {
+    pub remote_srqn: u32,
+}
+
+/// A window to bind.
+#[repr(C)]
+#[derive(Clone, Copy)]
+#[allow(missing_docs)] // By the manual pages of libibverbs.
+pub struct ibv_send_wr_bind {
+    pub mw: *mut ibv_mw,
+    pub rkey: u32,
+    pub bind_info: ibv_mw_bind_info,
+}
+
+/// A packet to cut up.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)] // By the manual pages of libibverbs.
+pub struct ibv_send_wr_tso {
+    pub hdr: *mut c_void,
+    pub hdr_sz: u16,
+    pub mss: u16,
+}
+
+/// What only some requests have.
+#[repr(C)]
+#[derive(Clone, Copy)]
+#[allow(missing_docs)] // By the manual pages of libibverbs.
+pub union ibv_send_wr_extra {
+    pub bind_mw: ibv_send_wr_bind,
+    pub tso: ibv_send_wr_tso,
+}
+
+impl Default for ibv_send_wr_target {
+    fn default() -> Self {
+        Self {
+            atomic: ibv_send_wr_atomic::default(),
+        }
+    }
+}
+
+impl Default for ibv_send_wr_extra {
+    fn default() -> Self {
+        Self {
+            bind_mw: ibv_send_wr_bind {
+                mw: std::ptr::null_mut(),
+                rkey: 0,
+                bind_info: ibv_mw_bind_info::default(),
+            },
+        }
+    }
+}
+
+constants! {
+    /// What a request does.
+    values ibv_wr_opcode {
+        IBV_WR_RDMA_WRITE = 0,
+        IBV_WR_RDMA_WRITE_WITH_IMM = 1,
+        IBV_WR_SEND = 2,
+        IBV_WR_SEND_WITH_IMM = 3,
+        IBV_WR_RDMA_READ = 4,
+        IBV_WR_ATOMIC_CMP_AND_SWP = 5,
+        IBV_WR_ATOMIC_FETCH_AND_ADD = 6,
+        IBV_WR_LOCAL_INV = 7,
+        IBV_WR_BIND_MW = 8,
+        IBV_WR_SEND_WITH_INV = 9,
+        IBV_WR_TSO = 10,
+        IBV_WR_DRIVER1 = 11,
+    }
+
+    /// How a request is sent.
+    flags ibv_send_flags {
+        IBV_SEND_FENCE = 1,
+        IBV_SEND_SIGNALED = 1 << 1,
+        IBV_SEND_SOLICITED = 1 << 2,
+        IBV_SEND_INLINE = 1 << 3,
+        IBV_SEND_IP_CSUM = 1 << 4,
+    }
+}

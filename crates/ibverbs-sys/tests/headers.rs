@@ -1,0 +1,121 @@
+//! Our declarations of verbs against the headers of the machine's rdma-core (Debian: libibverbs-dev): the size of each
+//! structure, the place and size of each field, the value of each constant.
+
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+use std::path::Path;
+use std::process::Command;
+
+use ibverbs_sys::{constants, ibv_send_wr, records};
+
+/// The parts of a request that lie in unions: where C and we have them.
+const NESTED: [(&str, usize); 9] = [
+    ("wr.rdma.remote_addr", offset_of!(ibv_send_wr, wr.rdma.remote_addr)),
+    ("wr.rdma.rkey", offset_of!(ibv_send_wr, wr.rdma.rkey)),
+    ("wr.atomic.compare_add", offset_of!(ibv_send_wr, wr.atomic.compare_add)),
+    ("wr.atomic.swap", offset_of!(ibv_send_wr, wr.atomic.swap)),
+    ("wr.atomic.rkey", offset_of!(ibv_send_wr, wr.atomic.rkey)),
+    ("wr.ud.remote_qkey", offset_of!(ibv_send_wr, wr.ud.remote_qkey)),
+    ("qp_type.xrc.remote_srqn", offset_of!(ibv_send_wr, qp_type.remote_srqn)),
+    (
+        "bind_mw.bind_info.addr",
+        offset_of!(ibv_send_wr, __bindgen_anon_2.bind_mw.bind_info.addr),
+    ),
+    ("tso.mss", offset_of!(ibv_send_wr, __bindgen_anon_2.tso.mss)),
+];
+
+/// What we say, by what a C program calls it.
+fn ours() -> BTreeMap<String, u64> {
+    let mut said = BTreeMap::new();
+    for record in records() {
+        said.insert(format!("sizeof({})", record.name), record.size as u64);
+        for field in record.fields {
+            let (record, name) = (record.name, field.name);
+            said.insert(format!("offsetof({record}, {name})"), field.offset as u64);
+            said.insert(format!("sizeof((({record} *)0)->{name})"), field.size as u64);
+        }
+    }
+    for (name, offset) in NESTED {
+        said.insert(format!("offsetof(struct ibv_send_wr, {name})"), offset as u64);
+    }
+    for constant in constants() {
+        said.insert(constant.name.to_owned(), u64::from(constant.value));
+    }
+    said
+}
+
+/// What the headers say, by a C program that prints it.
+fn theirs(what: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
+    let mut source = String::from(
+        "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/verbs.h>\n\
+         #define SAY(x) printf(\"%llu %s\\n\", (unsigned long long)(x), #x)\nint main(void) {\n",
+    );
+    for expression in what {
+        // Spelt out: the preprocessor would put the values of macros into the name.
+        source += &format!("printf(\"%llu %s\\n\", (unsigned long long)({expression}), \"{expression}\");\n");
+    }
+    source += "return 0; }\n";
+    let directory = std::env::temp_dir().join(format!("ibverbs-sys-headers-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a temporary directory");
+    let (text, program) = (directory.join("say.c"), directory.join("say"));
+    std::fs::write(&text, source).expect("a source file");
+    let compiled = Command::new(compiler())
+        .args(["-std=gnu11", "-O0", "-w", "-o"])
+        .arg(&program)
+        .arg(&text)
+        .output()
+        .expect("a C compiler");
+    assert!(
+        compiled.status.success(),
+        "{}",
+        String::from_utf8_lossy(&compiled.stderr)
+    );
+    let said = Command::new(&program).output().expect("the program runs");
+    std::fs::remove_dir_all(&directory).expect("it was ours");
+    String::from_utf8(said.stdout)
+        .expect("text")
+        .lines()
+        .map(|line| {
+            let (value, name) = line.split_once(' ').expect("a value and a name");
+            (name.to_owned(), value.parse().expect("a number"))
+        })
+        .collect()
+}
+
+fn compiler() -> std::ffi::OsString {
+    std::env::var_os("CC").unwrap_or_else(|| "cc".into())
+}
+
+/// Whether there are a C compiler and the headers; a reason to fail in CI, to skip elsewhere.
+fn can_compare() -> bool {
+    let header = Path::new("/usr/include/infiniband/verbs.h");
+    let missing = match (header.exists(), Command::new(compiler()).arg("--version").output()) {
+        (false, _) => format!("{} (Debian: libibverbs-dev)", header.display()),
+        (_, Err(_)) => "a C compiler".to_owned(),
+        (true, Ok(_)) => return true,
+    };
+    assert!(std::env::var_os("CI").is_none(), "this machine lacks {missing}");
+    // A test has nowhere else to say it.
+    #[allow(clippy::print_stderr)]
+    {
+        eprintln!("SKIP: no {missing}");
+    }
+    false
+}
+
+#[test]
+fn declarations_are_those_of_the_headers() {
+    if !can_compare() {
+        return;
+    }
+    let ours = ours();
+    assert!(ours.len() > 500, "{} things to compare", ours.len());
+    let theirs = theirs(ours.keys().cloned());
+    let differ: Vec<String> = ours
+        .iter()
+        .filter(|(name, value)| theirs.get(*name) != Some(value))
+        .map(|(name, value)| format!("{name}: ours {value}, theirs {:?}", theirs.get(name)))
+        .collect();
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    assert_eq!(ours.len(), theirs.len());
+}

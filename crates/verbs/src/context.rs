@@ -1,0 +1,231 @@
+//! An open device.
+
+use std::ffi::{CStr, c_int};
+use std::io;
+use std::ptr::{NonNull, null_mut};
+
+use ibverbs_sys as raw;
+
+use crate::{Error, Gid, Library, Limits, Port};
+
+/// An open device; closed when it is dropped.
+#[derive(Debug)]
+pub struct Context {
+    raw: NonNull<raw::ibv_context>,
+    name: String,
+}
+
+// SAFETY: verbs may be called from any thread; the context belongs to this value alone.
+unsafe impl Send for Context {}
+
+/// What a device answers when it is asked to register memory of a dma-buf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dmabuf {
+    /// It would, with a file that is a dma-buf: it refused the file, with this error number.
+    Registers(i32),
+    /// It cannot: the provider's library (95, EOPNOTSUPP) or the kernel (93, EPROTONOSUPPORT) has no such operation.
+    Refuses(i32),
+}
+
+/// The largest GID table that is read: devices have 16 to 512 entries a port.
+const MOST_GIDS: usize = 65536;
+
+impl Context {
+    /// Opens a device by its name, whatever the state of its ports.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Library`], [`Error::List`], [`Error::NoDevice`], [`Error::Open`].
+    pub fn open(name: &str) -> Result<Self, Error> {
+        Library::open()?;
+        let list = List::new()?;
+        let device = list
+            .find(name)
+            .ok_or_else(|| Error::NoDevice { name: name.to_owned() })?;
+        // SAFETY: the device is one of the list, which is alive; an open context keeps what it needs of it.
+        let context = unsafe { raw::ibv_open_device(device) };
+        match NonNull::new(context) {
+            Some(raw) => Ok(Self {
+                raw,
+                name: name.to_owned(),
+            }),
+            None => Err(Error::Open {
+                name: name.to_owned(),
+                source: io::Error::last_os_error(),
+            }),
+        }
+    }
+
+    /// The device's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The context as the C interface has it, for calls that this crate does not wrap. It is open for as long as this value
+    /// lives.
+    #[must_use]
+    pub fn as_raw(&self) -> *mut raw::ibv_context {
+        self.raw.as_ptr()
+    }
+
+    /// What the device holds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn limits(&self) -> Result<Limits, Error> {
+        let mut limits = raw::ibv_device_attr::default();
+        // SAFETY: the context is open, and `limits` has room for the answer.
+        let errno = unsafe { raw::ibv_query_device(self.as_raw(), &mut limits) };
+        self.answered("ibv_query_device", errno)?;
+        Ok(Limits::of(&limits))
+    }
+
+    /// One of its ports, from 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`], also for a number that it has not.
+    pub fn port(&self, number: u8) -> Result<Port, Error> {
+        let mut port = raw::ibv_port_attr::default();
+        // SAFETY: the context is open, and `port` has room for the answer.
+        let errno = unsafe { raw::ibv_query_port(self.as_raw(), number, &mut port) };
+        self.answered("ibv_query_port", errno)?;
+        Ok(Port::of(number, &port))
+    }
+
+    /// The entries of all its ports' GID tables that are not empty; `room` is how many there are at most, by
+    /// [`Port::gids`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Missing`] below rdma-core 32, [`Error::Call`].
+    pub fn gids(&self, room: u32) -> Result<Vec<Gid>, Error> {
+        self.needs("_ibv_query_gid_table", |functions| {
+            functions._ibv_query_gid_table.is_some()
+        })?;
+        let mut entries = vec![raw::ibv_gid_entry::default(); (room as usize).min(MOST_GIDS)];
+        // SAFETY: the context is open, and `entries` has room for as many as it says.
+        let count = unsafe { raw::ibv_query_gid_table(self.as_raw(), entries.as_mut_ptr(), entries.len(), 0) };
+        let Ok(count) = usize::try_from(count) else {
+            let errno = c_int::try_from(-count).unwrap_or(libc_eio());
+            return self.answered("ibv_query_gid_table", errno).map(|()| Vec::new());
+        };
+        entries.truncate(count);
+        Ok(entries.iter().map(Gid::of).collect())
+    }
+
+    /// Whether the device registers memory of a dma-buf: it is asked to register none, with file -1. Only two error numbers
+    /// say that it cannot; each other one is about the file. NCCL decides by the same rule.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Missing`] where the library has no such function, [`Error::Call`] where a protection domain cannot be had.
+    pub fn dmabuf(&self) -> Result<Dmabuf, Error> {
+        self.needs("ibv_reg_dmabuf_mr", |functions| functions.ibv_reg_dmabuf_mr.is_some())?;
+        // SAFETY: the context is open.
+        let pd = unsafe { raw::ibv_alloc_pd(self.as_raw()) };
+        if pd.is_null() {
+            return Err(self.call("ibv_alloc_pd", io::Error::last_os_error()));
+        }
+        // SAFETY: the protection domain was just made; no memory is registered with a file that is none.
+        let region = unsafe { raw::ibv_reg_dmabuf_mr(pd, 0, 0, 0, -1, 0) };
+        let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        if !region.is_null() {
+            // SAFETY: it was just made.
+            unsafe { raw::ibv_dereg_mr(region) };
+        }
+        // SAFETY: nothing of it is in use any more.
+        unsafe { raw::ibv_dealloc_pd(pd) };
+        const NO_PROVIDER: i32 = 95;
+        const NO_KERNEL: i32 = 93;
+        Ok(match errno {
+            NO_PROVIDER | NO_KERNEL if region.is_null() => Dmabuf::Refuses(errno),
+            errno => Dmabuf::Registers(errno),
+        })
+    }
+
+    fn needs(&self, function: &'static str, is_there: fn(&raw::Functions) -> bool) -> Result<(), Error> {
+        match raw::functions().is_some_and(is_there) {
+            true => Ok(()),
+            false => Err(Error::Missing { function }),
+        }
+    }
+
+    /// Zero is success; functions of this kind return an error number, some of old -1 with `errno`.
+    fn answered(&self, function: &'static str, errno: c_int) -> Result<(), Error> {
+        match errno {
+            0 => Ok(()),
+            -1 => Err(self.call(function, io::Error::last_os_error())),
+            errno => Err(self.call(function, io::Error::from_raw_os_error(errno))),
+        }
+    }
+
+    fn call(&self, function: &'static str, source: io::Error) -> Error {
+        Error::Call {
+            name: self.name.clone(),
+            function,
+            source,
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it is open and closed here alone. What it says then is of no use to anybody.
+        unsafe { raw::ibv_close_device(self.as_raw()) };
+    }
+}
+
+/// An input or output error: what a number that is none becomes.
+const fn libc_eio() -> c_int {
+    5
+}
+
+/// The library's list of devices, given back when it is dropped.
+struct List {
+    devices: *mut *mut raw::ibv_device,
+    count: usize,
+}
+
+impl List {
+    fn new() -> Result<Self, Error> {
+        let mut count = 0;
+        // SAFETY: `count` has room for the number.
+        let devices = unsafe { raw::ibv_get_device_list(&mut count) };
+        match devices.is_null() {
+            true => Err(Error::List {
+                source: io::Error::last_os_error(),
+            }),
+            false => Ok(Self {
+                devices,
+                count: usize::try_from(count).unwrap_or(0),
+            }),
+        }
+    }
+
+    fn find(&self, wanted: &str) -> Option<*mut raw::ibv_device> {
+        (0..self.count)
+            // SAFETY: the array has so many devices, and this value keeps it.
+            .map(|at| unsafe { self.devices.add(at).read() })
+            .find(|device| {
+                // SAFETY: the device is one of the list.
+                let name = unsafe { raw::ibv_get_device_name(*device) };
+                if name.is_null() {
+                    return false;
+                }
+                // SAFETY: a device's name is a string that lives as long as the list.
+                let name = unsafe { CStr::from_ptr(name) };
+                name.to_bytes() == wanted.as_bytes()
+            })
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: the library gave it, and it is given back here alone.
+        unsafe { raw::ibv_free_device_list(self.devices) };
+        self.devices = null_mut();
+    }
+}

@@ -1,0 +1,72 @@
+//! What a device holds.
+
+use std::ffi::{CStr, c_char};
+
+/// How much a device holds, and what it calls itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Firmware version, as in `28.39.1002`.
+    pub firmware: String,
+    /// The number of the vendor.
+    pub vendor: u32,
+    /// The vendor's number of the part.
+    pub part: u32,
+    /// The largest region of memory in bytes.
+    pub largest_region: u64,
+    /// Memory regions.
+    pub regions: u64,
+    /// Queue pairs.
+    pub queue_pairs: u64,
+    /// Requests in a queue pair.
+    pub requests: u64,
+    /// Completion queues.
+    pub completion_queues: u64,
+    /// Protection domains.
+    pub protection_domains: u64,
+    /// Ports.
+    pub ports: u8,
+}
+
+impl Limits {
+    pub(crate) fn of(raw: &ibverbs_sys::ibv_device_attr) -> Self {
+        // A negative count is none that a device has.
+        let count = |count: i32| u64::try_from(count).unwrap_or(0);
+        Self {
+            firmware: text(&raw.fw_ver),
+            vendor: raw.vendor_id,
+            part: raw.vendor_part_id,
+            largest_region: raw.max_mr_size,
+            regions: count(raw.max_mr),
+            queue_pairs: count(raw.max_qp),
+            requests: count(raw.max_qp_wr),
+            completion_queues: count(raw.max_cq),
+            protection_domains: count(raw.max_pd),
+            ports: raw.phys_port_cnt,
+        }
+    }
+}
+
+/// A field of characters, as far as its first NUL.
+fn text(field: &[c_char]) -> String {
+    // Characters are bytes, signed on some machines.
+    let bytes: Vec<u8> = field.iter().map(|c| c.to_ne_bytes()[0]).collect();
+    let text = CStr::from_bytes_until_nul(&bytes).map(CStr::to_bytes).unwrap_or(&bytes);
+    String::from_utf8_lossy(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_without_nul_is_whole() {
+        let mut raw = ibverbs_sys::ibv_device_attr::default();
+        assert_eq!(Limits::of(&raw).firmware, "");
+        raw.fw_ver = [b'7' as c_char; 64];
+        raw.max_qp = -1;
+        let limits = Limits::of(&raw);
+        assert_eq!(limits.firmware, "7".repeat(64));
+        assert_eq!(limits.queue_pairs, 0);
+    }
+}

@@ -1,0 +1,184 @@
+//! What a program gets from libraries that behave in different ways: the example `devinfo`, started with simulated ones,
+//! with the machine's own, and with none.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The example, next to this test.
+fn devinfo() -> PathBuf {
+    let mut path = std::env::current_exe().expect("the path of this test");
+    path.pop();
+    path.pop();
+    path.join("examples/devinfo")
+}
+
+/// Whether there are a C compiler and the headers; a reason to fail in CI, to skip elsewhere.
+fn can_compile() -> bool {
+    let there =
+        Path::new("/usr/include/infiniband/verbs.h").exists() && Command::new("cc").arg("--version").output().is_ok();
+    assert!(there || std::env::var_os("CI").is_none(), "no cc, or no libibverbs-dev");
+    if !there {
+        eprintln!("SKIP: no C compiler, or no infiniband/verbs.h (Debian: libibverbs-dev)");
+    }
+    there
+}
+
+/// A directory that holds the simulated library.
+fn fake(name: &str, flags: &[&str]) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("gdr-verbs-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a temporary directory");
+    let output = Command::new("cc")
+        .args(["-shared", "-fPIC", "-w", "-Wl,-soname,libibverbs.so.1", "-o"])
+        .arg(directory.join("libibverbs.so.1"))
+        .args(flags)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/libibverbs.c"))
+        .output()
+        .expect("a C compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    directory
+}
+
+fn run(libraries: &Path, behaviour: &str) -> (bool, String) {
+    let output: Output = Command::new(devinfo())
+        .env("LD_LIBRARY_PATH", libraries)
+        .env("FAKE_VERBS", behaviour)
+        .output()
+        .expect("cargo test builds the examples");
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
+}
+
+#[test]
+fn devices_ports_gids_and_dma_buf() {
+    if !can_compile() {
+        return;
+    }
+    let directory = fake("sound", &[]);
+    let (well, text) = run(&directory, "sound");
+    let want = format!(
+        "library: {}/libibverbs.so.1\n\
+         dma-buf symbol: true\n\
+         missing: ibv_get_device_index ibv_query_gid ibv_query_pkey _ibv_query_gid_ex ibv_reg_mr_iova2 ibv_dereg_mr \
+         ibv_create_comp_channel ibv_destroy_comp_channel ibv_create_cq ibv_destroy_cq ibv_create_qp ibv_modify_qp \
+         ibv_destroy_qp ibv_reg_mr\n\
+         device: mlx5_0\n\
+         \x20 firmware 28.39.1002, 1 ports, 131072 queue pairs, 16777216 regions\n\
+         \x20 port 1: Active, Ethernet, MTU 4096 of 4096, lid 7\n\
+         \x20 port 1 GID 0: RoceV1 ::ffff:192.0.2.1 interface 3\n\
+         \x20 port 1 GID 2: RoceV2 ::ffff:192.0.2.1 interface 3\n\
+         \x20 dma-buf: Registers(9)\n\
+         device: mlx4_0\n\
+         \x20 firmware 28.39.1002, 1 ports, 131072 queue pairs, 16777216 regions\n\
+         \x20 port 1: Active, Ethernet, MTU 1024 of 4096, lid 7\n\
+         \x20 port 1 GID 0: RoceV1 ::ffff:192.0.2.1 interface 3\n\
+         \x20 port 1 GID 2: RoceV2 ::ffff:192.0.2.1 interface 3\n\
+         \x20 dma-buf: Refuses(95)\n",
+        directory.display()
+    );
+    assert_eq!((well, text), (true, want));
+    std::fs::remove_dir_all(directory).expect("it was ours");
+}
+
+#[test]
+fn a_library_that_fails_says_so_and_nothing_more() {
+    if !can_compile() {
+        return;
+    }
+    let directory = fake("fails", &[]);
+    for (behaviour, well, says) in [
+        ("none", true, "ibv_reg_mr\n"),
+        ("unserved", true, "device: mlx5_0\n"),
+        (
+            "error",
+            false,
+            "error: libibverbs does not list the RDMA devices: Operation not permitted (os error 1)\n",
+        ),
+        (
+            "closed",
+            true,
+            "device: mlx5_0\n  mlx5_0 cannot be opened: Permission denied (os error 13)\n",
+        ),
+        (
+            "no-pd",
+            true,
+            "  mlx5_0 does not answer ibv_alloc_pd: Cannot allocate memory (os error 12)\n",
+        ),
+    ] {
+        let (status, text) = run(&directory, behaviour);
+        assert_eq!(status, well, "{behaviour}: {text}");
+        assert!(text.contains(says), "{behaviour}: {text}");
+        assert_eq!(
+            text.contains("mlx4_0"),
+            matches!(behaviour, "closed" | "no-pd"),
+            "{behaviour}: {text}"
+        );
+    }
+    std::fs::remove_dir_all(directory).expect("it was ours");
+}
+
+#[test]
+fn an_old_library_lacks_functions_and_no_more() {
+    if !can_compile() {
+        return;
+    }
+    let directory = fake("old", &["-DOLD"]);
+    let (well, text) = run(&directory, "sound");
+    assert!(well, "{text}");
+    assert!(text.contains("dma-buf symbol: false\n"), "{text}");
+    assert!(
+        text.contains("  the machine's libibverbs has no _ibv_query_gid_table"),
+        "{text}"
+    );
+    assert!(
+        text.contains("  the machine's libibverbs has no ibv_reg_dmabuf_mr"),
+        "{text}"
+    );
+    std::fs::remove_dir_all(directory).expect("it was ours");
+}
+
+#[test]
+fn a_file_that_is_no_library_is_unusable() {
+    let directory = std::env::temp_dir().join(format!("gdr-verbs-none-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a temporary directory");
+    std::fs::write(directory.join("libibverbs.so.1"), "this is no library of any kind").expect("a file");
+    let (well, text) = run(&directory, "");
+    assert!(!well);
+    assert!(text.starts_with("error: libibverbs.so.1 cannot be loaded: "), "{text}");
+    std::fs::remove_dir_all(directory).expect("it was ours");
+}
+
+/// Debian's own library has every function, and a machine without devices has none of them.
+#[test]
+fn the_machines_own_library() {
+    let there = Command::new("/sbin/ldconfig")
+        .arg("-p")
+        .output()
+        .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("libibverbs.so.1"));
+    let (well, text) = run(Path::new("/nowhere"), "");
+    match there {
+        true if well => assert!(text.contains("dma-buf symbol: true\nmissing: \n"), "{text}"),
+        // Without RDMA in the kernel the library lists nothing.
+        true => assert!(
+            text.contains("error: libibverbs does not list the RDMA devices: "),
+            "{text}"
+        ),
+        false => assert!(
+            text.starts_with("error: no libibverbs.so.1 on this machine: "),
+            "{text}"
+        ),
+    }
+}
+
+#[test]
+fn a_program_does_not_need_the_library_to_start() {
+    let program = std::fs::read(devinfo()).expect("cargo test builds the examples");
+    let readelf = Command::new("readelf").arg("-d").arg(devinfo()).output();
+    let needed = match &readelf {
+        Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
+        Err(_) => return,
+    };
+    assert!(program.len() > 1000 && needed.contains("libc.so.6"), "{needed}");
+    assert!(!needed.contains("libibverbs") && !needed.contains("libnl"), "{needed}");
+}

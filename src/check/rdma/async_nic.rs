@@ -1,0 +1,65 @@
+//! rdma.async-nic: a NIC whose queues a GPU can drive.
+
+use super::{MLX5, cards, driver, each_card};
+use crate::check::{Ctx, Judgement};
+use crate::model::Fact;
+
+/// Each NIC; one that is not of the family matters only where none is.
+pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let drivers = cards(ctx.facts).map(|nic| driver(ctx.facts, nic));
+    let there_is_one = drivers
+        .into_iter()
+        .any(|driver| matches!(driver, Fact::Known(name) if name == MLX5));
+    each_card(ctx, |nic| {
+        let driver = match driver(ctx.facts, nic) {
+            Fact::Known(driver) => driver,
+            Fact::Unknown(why) => return vec![Judgement::unknown(&nic.name, why, "the NIC's driver")],
+        };
+        let judgement = match driver.as_str() {
+            MLX5 => Judgement::pass(&nic.name, "An mlx5 NIC, whose queues a GPU can drive."),
+            "mlx4_core" => other(
+                nic.name.clone(),
+                there_is_one,
+                "ConnectX-3 (mlx4) does GPUDirect RDMA, not Async.",
+            ),
+            name => other(
+                nic.name.clone(),
+                there_is_one,
+                &format!("{name} NICs may do GPUDirect RDMA, not Async: GPUs drive the queues of mlx5 alone."),
+            ),
+        };
+        vec![judgement.evidence(format!("driver of {}", nic.name), driver)]
+    })
+}
+
+fn other(name: String, there_is_one: bool, message: &str) -> Judgement {
+    match there_is_one {
+        true => Judgement::info(name, message),
+        false => Judgement::broken(name, message).advice("use a ConnectX-4 or later, or a BlueField"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{NIC, bind, findings, machine, only};
+    use crate::model::{Facts, Outcome};
+
+    #[test]
+    fn only_mlx5_serves_and_only_async_asks() {
+        let mut facts = machine();
+        assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Pass);
+        bind(&mut facts, NIC, Some("mlx4_core"));
+        assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Info);
+        let found = findings("rdma.async-nic", &facts, &["async"]).remove(0);
+        assert_eq!(found.outcome, Outcome::Fail);
+        assert!(found.message.contains("ConnectX-3"), "{}", found.message);
+        bind(&mut facts, NIC, Some("irdma"));
+        assert!(only("rdma.async-nic", &facts).message.starts_with("irdma NICs"));
+        bind(&mut facts, NIC, None);
+        assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Unknown);
+        facts.rdma = Fact::Known(Vec::new());
+        assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Skip);
+        assert_eq!(only("rdma.async-nic", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,219 @@
+//! rdma.core: whether verbs register memory that a dma-buf leads to.
+
+use super::{cards, driver, each_card};
+use crate::check::modules::road::{Road, peer_memory};
+use crate::check::version::{self, Flavour};
+use crate::check::{Ctx, Judgement};
+use crate::model::{DmabufAnswer, Fact, RdmaDevice, Verbs, VerbsOutcome, VerbsTrial};
+
+const SYMBOL: &str = "ibv_reg_dmabuf_mr";
+
+/// Each NIC, where there is a library to ask.
+pub fn core(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let verbs = match &ctx.facts.verbs {
+        _ if ctx.facts.rdma.known().is_none() || cards(ctx.facts).next().is_none() => {
+            return each_card(ctx, |_| vec![]);
+        }
+        Fact::Known(VerbsOutcome::Read(verbs)) => verbs,
+        Fact::Known(_) => {
+            return vec![Judgement::skip(
+                "machine",
+                "There is no library of verbs to ask: rdma.provider says more.",
+            )];
+        }
+        Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "libibverbs.so.1")],
+    };
+    each_card(ctx, |nic| vec![judge(ctx, nic, verbs)])
+}
+
+fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, verbs: &Verbs) -> Judgement {
+    let library = verbs.library.as_deref().unwrap_or("libibverbs.so.1");
+    match &verbs.reg_dmabuf_mr {
+        Fact::Known(true) => {}
+        Fact::Known(false) => {
+            let lacks = "libibverbs is older than rdma-core 34: it registers no dma-buf";
+            let advice = "install rdma-core 34 or later, or the user space of a newer OFED";
+            return without(ctx, nic, lacks, advice).evidence(format!("{SYMBOL} in {library}"), "not there");
+        }
+        Fact::Unknown(why) => return Judgement::unknown(&nic.name, *why, SYMBOL),
+    }
+    let judgement = match verbs.trials.as_ref().and_then(|trials| trials.get(&nic.name)) {
+        Some(trial) => tried(ctx, nic, trial),
+        None => by_driver(ctx, nic),
+    };
+    judgement.evidence(format!("{SYMBOL} in {library}"), "there")
+}
+
+/// What the device itself answered.
+fn tried(ctx: &Ctx<'_>, nic: &RdmaDevice, trial: &VerbsTrial) -> Judgement {
+    let source = format!("{SYMBOL}(fd -1) on {}", nic.name);
+    let answer = match trial {
+        VerbsTrial::Opened(device) => &device.dmabuf,
+        VerbsTrial::Refused(refusal) => {
+            return Judgement::undetermined(&nic.name, format!("Cannot tell: {}.", refusal.reason))
+                .evidence("ibv_open_device", &refusal.reason)
+                .needs("a user who may open its node: rdma.device");
+        }
+    };
+    match answer {
+        DmabufAnswer::Registers(errno) => Judgement::pass(
+            &nic.name,
+            "It registers dma-bufs: it refused the file that it was given, not the operation.",
+        )
+        .evidence(source, format!("errno {errno}")),
+        DmabufAnswer::Refuses(95) => without(
+            ctx,
+            nic,
+            "its provider's library registers no dma-buf (errno 95)",
+            "install an rdma-core whose provider does: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61",
+        )
+        .evidence(source, "errno 95"),
+        DmabufAnswer::Refuses(errno) => without(
+            ctx,
+            nic,
+            &format!("the kernel registers no dma-buf for it (errno {errno})"),
+            "use a kernel from 5.12 on (mlx5; later for others) with CONFIG_INFINIBAND_ON_DEMAND_PAGING",
+        )
+        .evidence(source, format!("errno {errno}")),
+        DmabufAnswer::Failed(refusal) => {
+            Judgement::undetermined(&nic.name, format!("Cannot tell: {}.", refusal.reason))
+                .needs("a device that answers")
+        }
+        DmabufAnswer::NotAsked => Judgement::undetermined(&nic.name, "Cannot tell: it was not asked.").needs("--live"),
+    }
+}
+
+/// What its driver's provider is known to do, in a library that has the function.
+fn by_driver(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
+    let driver = match driver(ctx.facts, nic) {
+        Fact::Known(driver) => driver,
+        Fact::Unknown(why) => return Judgement::unknown(&nic.name, why, "the NIC's driver"),
+    };
+    let judgement = match driver.as_str() {
+        "mlx5_core" => Judgement::pass(
+            &nic.name,
+            "By the facts it registers dma-bufs: libmlx5 does in each library that has the function.",
+        ),
+        "mlx4_core" | "erdma" | "hns3" | "hns-roce" => without(
+            ctx,
+            nic,
+            &format!("{driver} registers no dma-buf"),
+            "use nvidia-peermem with it, or another NIC",
+        ),
+        _ => Judgement::undetermined(
+            &nic.name,
+            format!("Cannot tell: whether {driver} registers dma-bufs depends on the versions of its provider and the kernel."),
+        )
+        .needs("--live"),
+    };
+    judgement.evidence(format!("driver of {}", nic.name), driver)
+}
+
+/// It does not: a fault where dma-buf is the road to GPU memory, and no other is open.
+fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgement {
+    if let Fact::Known(Some(Flavour::Proprietary)) = version::flavour(ctx.facts) {
+        let message = format!("The loaded driver exports no dma-buf, so that it does not matter that {what}.");
+        return Judgement::skip(&nic.name, message);
+    }
+    let known = driver(ctx.facts, nic);
+    match peer_memory(ctx, known.known().map(String::as_str)) {
+        Road::Open(_) => Judgement::info(
+            &nic.name,
+            format!("GPU memory is reached through nvidia-peermem alone: {what}."),
+        ),
+        Road::Closed(_) | Road::Unknown(..) => {
+            let mut letters = what.chars();
+            let start = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+            Judgement::broken(&nic.name, format!("{start}{}.", letters.as_str())).advice(advice)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{NIC, bind, machine, only};
+    use crate::model::{Facts, Outcome, VerbsDevice, VerbsRefusal, Why};
+
+    fn with(change: impl FnOnce(&mut Verbs)) -> Facts {
+        let mut facts = machine();
+        if let Fact::Known(VerbsOutcome::Read(verbs)) = &mut facts.verbs {
+            change(verbs);
+        }
+        facts
+    }
+
+    fn answering(dmabuf: DmabufAnswer) -> Facts {
+        let opened = VerbsTrial::Opened(VerbsDevice {
+            dmabuf,
+            ..VerbsDevice::default()
+        });
+        with(|verbs| verbs.trials = Some([("mlx5_0".to_owned(), opened)].into()))
+    }
+
+    fn without_peermem(mut facts: Facts) -> Facts {
+        facts.peer_memory.nvidia_peermem = Fact::Known(false);
+        facts.peer_memory.clients = Fact::Known(None);
+        facts
+    }
+
+    #[test]
+    fn two_errnos_say_no_and_only_without_peermem_is_that_a_fault() {
+        assert_eq!(
+            only("rdma.core", &answering(DmabufAnswer::Registers(9))).outcome,
+            Outcome::Pass
+        );
+        for errno in [93, 95] {
+            let facts = answering(DmabufAnswer::Refuses(errno));
+            assert_eq!(only("rdma.core", &facts).outcome, Outcome::Info);
+            let found = only("rdma.core", &without_peermem(facts));
+            assert_eq!(found.outcome, Outcome::Warn);
+            assert!(found.message.contains(&format!("errno {errno}")), "{}", found.message);
+        }
+    }
+
+    #[test]
+    fn the_symbol_decides_where_nothing_was_tried() {
+        let passive = only("rdma.core", &machine());
+        assert!(passive.outcome == Outcome::Pass && passive.message.starts_with("By the facts"));
+        let old = || with(|verbs| verbs.reg_dmabuf_mr = Fact::Known(false));
+        assert_eq!(only("rdma.core", &old()).outcome, Outcome::Info);
+        assert_eq!(only("rdma.core", &without_peermem(old())).outcome, Outcome::Warn);
+        let mut other = machine();
+        bind(&mut other, NIC, Some("irdma"));
+        let found = only("rdma.core", &other);
+        assert_eq!(
+            (found.outcome, found.needs.as_deref()),
+            (Outcome::Unknown, Some("--live"))
+        );
+        bind(&mut other, NIC, Some("mlx4_core"));
+        assert_eq!(only("rdma.core", &without_peermem(other)).outcome, Outcome::Warn);
+    }
+
+    #[test]
+    fn what_was_not_answered_is_unknown() {
+        let refused = VerbsTrial::Refused(VerbsRefusal {
+            code: Some(13),
+            reason: "mlx5_0 cannot be opened: Permission denied".to_owned(),
+        });
+        let facts = with(|verbs| verbs.trials = Some([("mlx5_0".to_owned(), refused)].into()));
+        assert_eq!(only("rdma.core", &facts).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("rdma.core", &answering(DmabufAnswer::Failed(VerbsRefusal::default()))).outcome,
+            Outcome::Unknown
+        );
+        let mut facts = machine();
+        facts.verbs = Fact::Unknown(Why::TimedOut);
+        assert_eq!(only("rdma.core", &facts).outcome, Outcome::Unknown);
+        facts.verbs = Fact::Known(VerbsOutcome::Absent { reason: String::new() });
+        assert_eq!(only("rdma.core", &facts).outcome, Outcome::Skip);
+    }
+
+    #[test]
+    fn a_driver_that_exports_none_does_not_ask_for_it() {
+        let mut facts = without_peermem(answering(DmabufAnswer::Refuses(95)));
+        let line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
+        facts.driver.version_line = Fact::Known(Some(line.to_owned()));
+        assert_eq!(only("rdma.core", &facts).outcome, Outcome::Skip);
+    }
+}

@@ -1,0 +1,109 @@
+//! rdma.firmware: firmware that is not too old.
+
+use super::{CLASS, each_card, is_virtual};
+use crate::check::{Ctx, Judgement};
+use crate::model::{Fact, RdmaDevice, Why};
+use crate::profile::{Minimum, minimum_firmware};
+
+/// Each NIC whose oldest firmware is recorded.
+pub fn firmware(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    each_card(ctx, |nic| vec![judge(ctx, nic)])
+}
+
+fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
+    let name = nic.name.clone();
+    let source = format!("{CLASS}/{}/fw_ver", nic.name);
+    let version = match &nic.firmware {
+        Fact::Known(Some(version)) => version,
+        Fact::Known(None) => return Judgement::skip(name, "Its driver shows no firmware version."),
+        Fact::Unknown(why) => return Judgement::unknown(name, *why, &source),
+    };
+    let ids = match nic
+        .place
+        .present()
+        .and_then(|bdf| ctx.facts.device(*bdf))
+        .map(|device| &device.ids)
+    {
+        Some(Fact::Known(ids)) => ids,
+        Some(Fact::Unknown(why)) => return Judgement::unknown(name, *why, "the NIC's PCI ids"),
+        None => return Judgement::unknown(name, Why::NotCovered, "the NIC's PCI ids"),
+    };
+    // A virtual function has another id, and the firmware of its physical function, which is judged itself.
+    let Some(minimum) = ids
+        .device
+        .and_then(|device| minimum_firmware(ids.vendor, device))
+        .filter(|_| !is_virtual(nic))
+    else {
+        return Judgement::skip(
+            name,
+            format!("Firmware {version}; no oldest version is recorded for {ids}."),
+        )
+        .evidence(source, version);
+    };
+    compare(name, version, &minimum).evidence(source, version)
+}
+
+fn compare(name: String, version: &str, minimum: &Minimum) -> Judgement {
+    let (Some(have), Some(want)) = (numbers(version), numbers(&minimum.version)) else {
+        return Judgement::undetermined(
+            name,
+            format!("Cannot tell: firmware version '{version}' is not of the form that is known."),
+        )
+        .needs("a version of three numbers");
+    };
+    let about = &minimum.about;
+    match have >= want {
+        true => Judgement::pass(
+            name,
+            format!("Firmware {version} is not older than {} ({about}).", minimum.version),
+        ),
+        false => Judgement::broken(
+            name,
+            format!("Firmware {version} is older than {} ({about}).", minimum.version),
+        )
+        .evidence("profiles/devices.toml", &minimum.source)
+        .advice("update the firmware: mlxfwmanager --online -u, or mstflint"),
+    }
+}
+
+/// `28.43.2026` by its numbers.
+fn numbers(version: &str) -> Option<Vec<u32>> {
+    let numbers: Option<Vec<u32>> = version.split('.').map(|part| part.parse().ok()).collect();
+    numbers.filter(|numbers| numbers.len() == 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, NIC, machine, only, set_device_id};
+    use crate::model::{Facts, Outcome};
+
+    fn connectx8(version: Fact<Option<String>>) -> Facts {
+        let mut facts = machine();
+        set_device_id(&mut facts, NIC, 0x1023);
+        facts.nic_mut().firmware = version;
+        facts
+    }
+
+    #[test]
+    fn versions_compare_by_number() {
+        let known = |version: &str| Fact::Known(Some(version.to_owned()));
+        for (version, outcome) in [
+            (known("40.44.0208"), Outcome::Pass),
+            (known("40.100.9"), Outcome::Pass),
+            (known("40.44.0207"), Outcome::Info),
+            (known("40.9.9999"), Outcome::Info),
+            (known("40.44"), Outcome::Unknown),
+            (Fact::Known(None), Outcome::Skip),
+            (Fact::Unknown(Why::Denied), Outcome::Unknown),
+        ] {
+            assert_eq!(
+                only("rdma.firmware", &connectx8(version.clone())).outcome,
+                outcome,
+                "{version:?}"
+            );
+        }
+        // Nobody says how old a ConnectX-7's may be.
+        assert_eq!(only("rdma.firmware", &machine()).outcome, Outcome::Skip);
+    }
+}

@@ -1,0 +1,121 @@
+//! rdma.mixed-stack: one RDMA stack, not parts of two.
+
+use crate::check::{Ctx, Judgement, unknown_if, words};
+use crate::model::{Fact, Module, Severity};
+
+const MODULES: &str = "/proc/modules";
+
+/// Modules of MLNX_OFED and DOCA-OFED use this one, the kernel's own do not.
+const MARK: &str = "mlx_compat";
+
+/// What both stacks have, under the same names.
+const BOTH: [&str; 6] = ["ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_core", "mlx5_ib"];
+
+/// The loaded modules.
+pub fn mixed_stack(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.kernel.modules, "machine", MODULES) {
+        return vec![unknown];
+    }
+    let modules = ctx.facts.kernel.modules.known().map_or(&[][..], Vec::as_slice);
+    let loaded = |name: &&str| modules.iter().any(|module: &Module| module.name == *name);
+    let both: Vec<&str> = BOTH.into_iter().filter(loaded).collect();
+    if both.is_empty() {
+        return vec![match super::cards(ctx.facts).next() {
+            Some(_) => Judgement::pass("machine", "The RDMA stack is built into the kernel.")
+                .evidence(MODULES, format!("none of {}", words::list(BOTH))),
+            None => Judgement::skip("machine", "No RDMA stack is loaded."),
+        }];
+    }
+    let users = modules
+        .iter()
+        .find(|module| module.name == MARK)
+        .map(|mark| &mark.users);
+    let (ofed, own): (Vec<&str>, Vec<&str>) = both
+        .into_iter()
+        .partition(|name| users.is_some_and(|users| users.iter().any(|user| user == name)));
+    vec![judge(ctx, &ofed, &own).evidence(
+        format!("{MODULES}: users of {MARK}"),
+        users.map_or_else(|| "it is not loaded".to_owned(), words::list),
+    )]
+}
+
+fn judge(ctx: &Ctx<'_>, ofed: &[&str], own: &[&str]) -> Judgement {
+    match (ofed.is_empty(), own.is_empty(), &ctx.facts.rdma_stack.ofed) {
+        (false, false, _) => Judgement::broken(
+            "machine",
+            format!(
+                "Modules of two RDMA stacks are loaded: OFED's {} beside the kernel's own {}.",
+                words::list(ofed),
+                words::list(own)
+            ),
+        )
+        .advice("reboot, or /etc/init.d/openibd restart; then reinstall OFED for this kernel if it stays"),
+        (false, true, _) => Judgement::pass("machine", "The loaded RDMA modules are OFED's."),
+        (true, _, Fact::Known(true)) => Judgement::broken(
+            "machine",
+            "OFED is installed, and the RDMA modules that are loaded are the kernel's own: OFED's were not built for it, \
+             or not loaded. nvidia-peermem finds no interface in these.",
+        )
+        .weighing(Severity::Warn)
+        .evidence("/usr/bin/ofed_info", "there")
+        .advice("dkms status; reinstall OFED's kernel packages for the running kernel, then /etc/init.d/openibd restart"),
+        (true, _, _) => Judgement::pass("machine", "The loaded RDMA modules are the kernel's own."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{machine, only};
+    use crate::model::{Facts, Outcome, Why};
+
+    fn with(modules: &[(&str, &[&str])]) -> Facts {
+        let mut facts = machine();
+        let module = |(name, users): &(&str, &[&str])| Module {
+            name: (*name).to_owned(),
+            users: users.iter().map(|user| (*user).to_owned()).collect(),
+        };
+        facts.kernel.modules = Fact::Known(modules.iter().map(module).collect());
+        facts
+    }
+
+    #[test]
+    fn one_stack_is_sound_whichever() {
+        let own = with(&[("ib_core", &["mlx5_ib"]), ("mlx5_core", &[]), ("mlx5_ib", &[])]);
+        assert_eq!(only("rdma.mixed-stack", &own).outcome, Outcome::Pass);
+        let ofed = with(&[
+            ("mlx_compat", &["ib_core", "mlx5_core"]),
+            ("ib_core", &[]),
+            ("mlx5_core", &[]),
+        ]);
+        assert_eq!(
+            only("rdma.mixed-stack", &ofed).message,
+            "The loaded RDMA modules are OFED's."
+        );
+    }
+
+    #[test]
+    fn two_stacks_are_an_error_and_an_idle_ofed_a_warning() {
+        let mixed = with(&[("mlx_compat", &["ib_core"]), ("ib_core", &[]), ("mlx5_core", &[])]);
+        let found = only("rdma.mixed-stack", &mixed);
+        assert_eq!(found.outcome, Outcome::Fail);
+        assert!(
+            found
+                .message
+                .contains("OFED's ib_core beside the kernel's own mlx5_core")
+        );
+        let mut idle = with(&[("ib_core", &[])]);
+        idle.rdma_stack.ofed = Fact::Known(true);
+        assert_eq!(only("rdma.mixed-stack", &idle).outcome, Outcome::Warn);
+    }
+
+    #[test]
+    fn built_in_is_one_stack_and_no_list_is_unknown() {
+        assert_eq!(only("rdma.mixed-stack", &with(&[])).outcome, Outcome::Pass);
+        let mut none = with(&[]);
+        none.rdma = Fact::Known(Vec::new());
+        assert_eq!(only("rdma.mixed-stack", &none).outcome, Outcome::Skip);
+        none.kernel.modules = Fact::Unknown(Why::Denied);
+        assert_eq!(only("rdma.mixed-stack", &none).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,111 @@
+//! rdma.modules: what is in the RDMA core has its nodes, and NVIDIA's NICs are in it.
+
+use super::{CLASS, cards};
+use crate::check::{Ctx, Judgement, unknown_if, words};
+use crate::model::{Fact, Ids, PciDevice};
+
+const VERBS: &str = "/sys/class/infiniband_verbs";
+
+/// The machine's modules, judged by what they make.
+pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", CLASS) {
+        return vec![unknown];
+    }
+    let devices = ctx.facts.rdma.known().into_iter().flatten();
+    let mut without_node = Vec::new();
+    for device in devices.clone() {
+        match &device.uverbs {
+            Fact::Known(Some(_)) => {}
+            Fact::Known(None) => without_node.push(device.name.as_str()),
+            Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, VERBS)],
+        }
+    }
+    if !without_node.is_empty() {
+        let list = words::list(&without_node);
+        return vec![
+            Judgement::broken(
+                "machine",
+                format!("There is no verbs node for {list}: ib_uverbs is not loaded."),
+            )
+            .evidence(VERBS, format!("none for {list}"))
+            .fix("rdma-modules", "modprobe ib_uverbs"),
+        ];
+    }
+    if devices.clone().next().is_none() {
+        return vec![nothing(ctx)];
+    }
+    let manager = match ctx.facts.rdma_stack.connection_manager {
+        Fact::Known(true) => "the connection manager is there, too",
+        Fact::Known(false) => "the connection manager (rdma_ucm) is not loaded, which only some programs need",
+        Fact::Unknown(_) => "whether the connection manager is there is not known",
+    };
+    vec![
+        Judgement::pass("machine", format!("Each RDMA device has its verbs node; {manager}."))
+            .evidence(VERBS, words::list(devices.map(|device| &device.name))),
+    ]
+}
+
+/// No RDMA device: right where there is no NIC, else NVIDIA's need mlx5_ib.
+fn nothing(ctx: &Ctx<'_>) -> Judgement {
+    let nics: Vec<String> = ctx
+        .facts
+        .devices()
+        .iter()
+        .filter(|device| is_mellanox_nic(device))
+        .map(|device| device.bdf.to_string())
+        .collect();
+    // A namespace that has none of them says nothing of the modules.
+    let elsewhere = ctx.facts.rdma_stack.shared == Fact::Known(Some(false));
+    if nics.is_empty() || elsewhere || cards(ctx.facts).next().is_some() {
+        return Judgement::skip("machine", "There is no RDMA device.");
+    }
+    let list = words::list(&nics);
+    Judgement::broken(
+        "machine",
+        format!("There are NVIDIA NICs at {list}, and none is an RDMA device."),
+    )
+    .evidence(CLASS, "empty, or not there")
+    .evidence("/sys/bus/pci/devices", list)
+    .fix("rdma-modules", "modprobe mlx5_ib && modprobe ib_uverbs")
+}
+
+fn is_mellanox_nic(device: &PciDevice) -> bool {
+    device
+        .ids
+        .known()
+        .is_some_and(|ids| ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, NIC, machine, only};
+    use crate::model::{Facts, Outcome, Why};
+
+    #[test]
+    fn nodes_are_judged_not_names_of_modules() {
+        let mut facts = machine();
+        assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Pass);
+        facts.nic_mut().uverbs = Fact::Known(None);
+        let found = only("rdma.modules", &facts);
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert_eq!(found.fix.expect("a fix").command, "modprobe ib_uverbs");
+        facts.nic_mut().uverbs = Fact::Unknown(Why::Denied);
+        assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Unknown);
+        assert_eq!(only("rdma.modules", &Facts::default()).outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn a_nic_without_an_rdma_device_wants_mlx5_ib() {
+        let mut facts = machine();
+        facts.rdma = Fact::Known(Vec::new());
+        let found = only("rdma.modules", &facts);
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert!(found.message.contains(NIC), "{}", found.message);
+        facts.rdma_stack.shared = Fact::Known(Some(false));
+        assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Skip);
+        facts.rdma_stack.shared = Fact::Known(Some(true));
+        facts.devices_mut().retain(|device| !is_mellanox_nic(device));
+        assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Skip);
+    }
+}

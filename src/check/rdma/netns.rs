@@ -1,0 +1,91 @@
+//! rdma.netns: whether RDMA devices show in every network namespace.
+
+use super::cards;
+use crate::check::{Ctx, Judgement};
+use crate::model::Fact;
+
+const MODE: &str = "/sys/module/ib_core/parameters/netns_mode";
+
+/// The machine's mode, and what it means here.
+pub fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let shared = match ctx.facts.rdma_stack.shared {
+        Fact::Known(Some(shared)) => shared,
+        Fact::Known(None) => return vec![Judgement::skip("machine", "The RDMA core is not loaded.")],
+        Fact::Unknown(why) => return vec![Judgement::unknown("machine", why, MODE)],
+    };
+    let contained = match &ctx.facts.platform.container_marks {
+        Fact::Known(marks) => marks.iter().any(|mark| mark.starts_with("namespace ")),
+        // In shared mode it makes no difference to what shows.
+        Fact::Unknown(_) if shared => false,
+        Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "/proc/self/ns")],
+    };
+    let here = cards(ctx.facts).count();
+    let judgement = match (shared, contained) {
+        (true, false) => Judgement::pass("machine", "RDMA devices are shared among network namespaces."),
+        (true, true) => Judgement::pass(
+            "machine",
+            "RDMA devices are shared among network namespaces; a RoCE address works only where its interface is.",
+        ),
+        (false, false) => Judgement::info(
+            "machine",
+            "Each RDMA device belongs to one network namespace (exclusive mode): a container sees those that were moved to it.",
+        ),
+        (false, true) if here > 0 => Judgement::info(
+            "machine",
+            format!(
+                "Exclusive mode: of the machine's RDMA devices this container sees the {here} that were moved to it."
+            ),
+        ),
+        (false, true) => Judgement::broken(
+            "machine",
+            "Exclusive mode: no RDMA device was moved to this container, so that it sees none.",
+        )
+        .advice("on the host: rdma dev set NAME netns CONTAINER, or rdma system set netns shared"),
+    };
+    vec![judgement.evidence(MODE, if shared { "shared" } else { "exclusive" })]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{machine, only};
+    use crate::model::{Facts, Outcome, Why};
+
+    fn with(shared: bool, contained: bool, devices: bool) -> Facts {
+        let mut facts = machine();
+        facts.rdma_stack.shared = Fact::Known(Some(shared));
+        if contained {
+            facts.platform.container_marks = Fact::Known(vec!["namespace pid".to_owned()]);
+        }
+        if !devices {
+            facts.rdma = Fact::Known(Vec::new());
+        }
+        facts
+    }
+
+    #[test]
+    fn exclusive_mode_matters_in_a_container_without_devices() {
+        for (shared, contained, devices, outcome) in [
+            (true, false, true, Outcome::Pass),
+            (true, true, true, Outcome::Pass),
+            (false, false, true, Outcome::Info),
+            (false, true, true, Outcome::Info),
+            (false, true, false, Outcome::Warn),
+        ] {
+            let found = only("rdma.netns", &with(shared, contained, devices));
+            assert_eq!(found.outcome, outcome, "{}", found.message);
+        }
+    }
+
+    #[test]
+    fn no_core_is_no_question_and_no_file_no_answer() {
+        let mut facts = machine();
+        facts.rdma_stack.shared = Fact::Known(None);
+        assert_eq!(only("rdma.netns", &facts).outcome, Outcome::Skip);
+        facts.rdma_stack.shared = Fact::Unknown(Why::Denied);
+        assert_eq!(only("rdma.netns", &facts).outcome, Outcome::Unknown);
+        let mut facts = with(false, false, true);
+        facts.platform.container_marks = Fact::Unknown(Why::Denied);
+        assert_eq!(only("rdma.netns", &facts).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,160 @@
+//! rdma.nonprefetchable: a NIC's doorbells for GPUs that are older than Pascal.
+
+use super::{each_mlx5, is_virtual};
+use crate::check::{Ctx, Judgement, words};
+use crate::model::config::BarKind;
+use crate::model::{Fact, FirmwareSetting, Ids, RdmaDevice, Why};
+
+/// The setting of the firmware.
+pub const SETTING: &str = "NON_PREFETCHABLE_PF_BAR";
+
+/// Each NIC of the mlx5 family, where there is such a GPU.
+pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Fact::Unknown(why) = ctx.facts.pci {
+        return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
+    }
+    let old: Vec<_> = ctx
+        .facts
+        .gpus()
+        .filter(|gpu| gpu.ids.known().is_some_and(Ids::is_before_pascal))
+        .map(|gpu| words::device(ctx, gpu.bdf))
+        .collect();
+    if old.is_empty() {
+        return vec![Judgement::skip("machine", "No GPU here is older than Pascal.")];
+    }
+    each_mlx5(ctx, |nic| {
+        judge(ctx, nic).evidence("GPUs older than Pascal", old.join(", "))
+    })
+}
+
+fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
+    let name = nic.name.clone();
+    let Some(bdf) = nic.place.present() else {
+        return Judgement::unknown(name, Why::NotCovered, "the NIC's place");
+    };
+    let source = format!("/sys/bus/pci/devices/{bdf}/config: bit 3 of BAR 0");
+    if is_virtual(nic) {
+        return Judgement::undetermined(name, "Cannot tell: a virtual function has no BARs of its own to read.")
+            .evidence(source, "a virtual function")
+            .needs("the physical function, on the host");
+    }
+    let header = match ctx.facts.device(*bdf).map(|device| &device.config.header) {
+        Some(Fact::Known(header)) => header,
+        Some(Fact::Unknown(why)) => return Judgement::unknown(name, *why, &source),
+        None => return Judgement::unknown(name, Why::NotCovered, &source),
+    };
+    let bar = header.bars.iter().find(|bar| bar.index == 0).map(|bar| bar.kind);
+    let judgement = match bar {
+        Some(BarKind::Memory {
+            prefetchable: false, ..
+        }) => Judgement::pass(name, "Its first BAR is not prefetchable.").evidence(source, "0"),
+        Some(BarKind::Memory { prefetchable: true, .. }) => {
+            broken(name, bdf.to_string(), setting(nic)).evidence(source, "1")
+        }
+        _ => return Judgement::unknown(name, Why::Broken, &source),
+    };
+    match setting(nic) {
+        Some(setting) => judgement.evidence(
+            format!("mlxconfig {SETTING}"),
+            format!(
+                "now {}, next boot {}",
+                setting.current.as_deref().unwrap_or("not shown"),
+                setting.next
+            ),
+        ),
+        None => judgement,
+    }
+}
+
+fn setting(nic: &RdmaDevice) -> Option<&FirmwareSetting> {
+    nic.settings.present()?.get(SETTING)
+}
+
+fn broken(name: String, bdf: String, setting: Option<&FirmwareSetting>) -> Judgement {
+    let waits = setting.is_some_and(|setting| setting.next.starts_with("True"));
+    if waits {
+        return Judgement::broken(
+            name,
+            "Its first BAR is still prefetchable: the setting that changes it takes effect at the next reset.",
+        )
+        .advice(format!("mlxfwreset -d {bdf} reset, or a cold boot"));
+    }
+    Judgement::broken(
+        name,
+        "Its first BAR is prefetchable: GPUs older than Pascal cannot map the NIC's doorbells there.",
+    )
+    .fix(
+        "nonprefetchable",
+        format!(
+            "mlxconfig -d {bdf} set {SETTING}=1, then a reset of the firmware; the BAR has to fit below 4 GiB then: see that \
+             the bridges above it have room, and lower LOG_PF_UAR_BAR_SIZE where they have not"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, GPU, NIC, bdf, findings, machine, only, set_device_id};
+    use crate::model::config::*;
+    use crate::model::{Facts, Outcome};
+
+    fn with_bar(prefetchable: bool) -> Facts {
+        let mut facts = machine();
+        // A Tesla K40m.
+        set_device_id(&mut facts, GPU, 0x1023);
+        facts.device_mut(NIC).config.header = Fact::Known(Header {
+            vendor: 0x15b3,
+            device: 0x1017,
+            class: Class(0x02_0700),
+            revision: 0,
+            kind: HeaderKind::Endpoint {
+                subsystem: Subsystem {
+                    vendor: 0x15b3,
+                    device: 0,
+                },
+            },
+            multifunction: false,
+            command: Command(6),
+            status: Status(0x10),
+            bars: vec![Bar {
+                index: 0,
+                kind: BarKind::Memory {
+                    address: 0x2000_0000,
+                    bits64: true,
+                    prefetchable,
+                },
+            }],
+            interrupt_pin: 1,
+        });
+        facts
+    }
+
+    #[test]
+    fn it_matters_to_old_gpus_and_to_async() {
+        assert_eq!(only("rdma.nonprefetchable", &machine()).outcome, Outcome::Skip);
+        assert_eq!(only("rdma.nonprefetchable", &with_bar(false)).outcome, Outcome::Pass);
+        assert_eq!(only("rdma.nonprefetchable", &with_bar(true)).outcome, Outcome::Info);
+        let found = findings("rdma.nonprefetchable", &with_bar(true), &["async"]).remove(0);
+        assert_eq!(found.outcome, Outcome::Fail);
+        assert!(found.fix.expect("a fix").command.contains("below 4 GiB"));
+    }
+
+    #[test]
+    fn what_waits_for_a_reset_says_so_and_a_virtual_function_cannot_tell() {
+        let mut facts = with_bar(true);
+        let next = FirmwareSetting {
+            current: Some("False(0)".to_owned()),
+            next: "True(1)".to_owned(),
+            ..FirmwareSetting::default()
+        };
+        facts.nic_mut().settings = Fact::Known(Some([(SETTING.to_owned(), next)].into()));
+        let found = only("rdma.nonprefetchable", &facts);
+        assert!(found.message.contains("next reset"), "{}", found.message);
+        facts.nic_mut().physical_function = Fact::Known(Some(bdf("0000:04:00.1")));
+        assert_eq!(only("rdma.nonprefetchable", &facts).outcome, Outcome::Unknown);
+        let mut facts = with_bar(true);
+        facts.device_mut(NIC).config.header = Fact::Unknown(Why::Denied);
+        assert_eq!(only("rdma.nonprefetchable", &facts).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,193 @@
+//! rdma.port: ports that are up, and addresses by which others reach them.
+
+use super::{CLASS, each_card};
+use crate::check::{Ctx, Judgement};
+use crate::model::{Fact, GidReach, Kind, Match, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsTrial};
+
+/// The kind of an address that is routed.
+const ROCE_V2: &str = "RoCE v2";
+
+/// Each port of each NIC; and the machine, where none is up.
+pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let mut up = 0;
+    let mut down = Vec::new();
+    let mut judgements = each_card(ctx, |nic| match &nic.ports {
+        Fact::Known(ports) => ports.iter().map(|port| judge(ctx, nic, port)).collect(),
+        Fact::Unknown(why) => vec![Judgement::unknown(
+            &nic.name,
+            *why,
+            &format!("{CLASS}/{}/ports", nic.name),
+        )],
+    });
+    for nic in super::cards(ctx.facts) {
+        for port in nic.ports.known().into_iter().flatten() {
+            match &port.state {
+                Fact::Known(state) if state == "ACTIVE" => up += 1,
+                Fact::Known(state) => down.push(format!("{} {state}", subject(nic, port))),
+                // It may be up.
+                Fact::Unknown(_) => up += 1,
+            }
+        }
+    }
+    if up == 0 && !down.is_empty() {
+        let broken = Judgement::broken("machine", "No port of any NIC is active: nothing can be transferred.");
+        let broken = broken.evidence(format!("{CLASS}/*/ports/*/state"), down.join(", "));
+        judgements.push(broken.advice("ip link set INTERFACE up; ibstat; check cable, switch and subnet manager"));
+    }
+    judgements
+}
+
+/// A port by its device's name; with its number where there are several.
+fn subject(nic: &RdmaDevice, port: &RdmaPort) -> String {
+    match nic.ports.known().map_or(0, Vec::len) {
+        0 | 1 => nic.name.clone(),
+        _ => format!("{}/{}", nic.name, port.number),
+    }
+}
+
+fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
+    let subject = subject(nic, port);
+    let path = format!("{CLASS}/{}/ports/{}", nic.name, port.number);
+    let state = match &port.state {
+        Fact::Known(state) => state,
+        Fact::Unknown(why) => return Judgement::unknown(subject, *why, &format!("{path}/state")),
+    };
+    let layer = port.link_layer.known().map_or("", String::as_str);
+    let linked = matches!(&port.physical_state, Fact::Known(state) if state == "LinkUp");
+    let judgement = match (state.as_str(), layer) {
+        ("ACTIVE", "Ethernet") => ethernet(ctx, nic, subject, &path, &port.gids),
+        ("ACTIVE", _) => Judgement::pass(subject, "The port is active."),
+        ("INIT", "InfiniBand") if linked => Judgement::broken(
+            subject,
+            "The link is up, and no subnet manager has configured the port: it stays in INIT.",
+        )
+        .advice("start a subnet manager (opensm) on this fabric, or ask for the one that should serve it"),
+        (state, _) => Judgement::info(subject, format!("The port is {state}.")),
+    };
+    let mut judgement = judgement.evidence(format!("{path}/state"), state);
+    if let Fact::Known(rate) = &port.rate {
+        judgement = judgement.evidence(format!("{path}/rate"), rate);
+    }
+    match payload(ctx, nic, port) {
+        Some(mtu) if state == "ACTIVE" => judgement.evidence("ibv_query_port: active_mtu", format!("{mtu} bytes")),
+        _ => judgement,
+    }
+}
+
+/// The payload of a packet, which sysfs does not show and an open device does.
+fn payload(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Option<u32> {
+    let Fact::Known(VerbsOutcome::Read(verbs)) = &ctx.facts.verbs else {
+        return None;
+    };
+    let VerbsTrial::Opened(device) = verbs.trials.as_ref()?.get(&nic.name)? else {
+        return None;
+    };
+    let tried = device
+        .ports
+        .iter()
+        .find(|tried| u32::from(tried.number) == port.number)?;
+    tried.active_mtu
+}
+
+fn ethernet(ctx: &Ctx<'_>, nic: &RdmaDevice, subject: String, path: &str, gids: &Fact<Vec<RdmaGid>>) -> Judgement {
+    let gids = match gids {
+        Fact::Known(gids) => gids,
+        Fact::Unknown(why) => return Judgement::unknown(subject, *why, &format!("{path}/gids")),
+    };
+    let table = gids.iter().map(describe).collect::<Vec<_>>().join("; ");
+    let table = if table.is_empty() { "empty".to_owned() } else { table };
+    if let Some(why) = gids.iter().find_map(|gid| gid.kind.why().or(gid.here.why())) {
+        return Judgement::unknown(subject, why, &format!("{path}/gid_attrs"));
+    }
+    let usable: Vec<&RdmaGid> = gids.iter().filter(|gid| is_usable(gid)).collect();
+    let judgement = match usable.first() {
+        Some(first) => Judgement::pass(subject, reached(first)),
+        None if is_wanted(ctx, nic) => unreachable(subject, gids),
+        None => Judgement::info(
+            subject,
+            "The port is active and has no RoCE v2 address that others can reach; no GPU is nearer to it than to another NIC.",
+        ),
+    };
+    judgement.evidence(format!("{path}/gids"), table)
+}
+
+/// Whether a NIC's address matters: it is the best of a GPU, or the machine has no GPU to tell NICs apart. A card that only
+/// serves a bridge or a bond has no address, and needs none.
+fn is_wanted(ctx: &Ctx<'_>, nic: &RdmaDevice) -> bool {
+    let rows = &ctx.topology.rows;
+    let of_gpus = |found: &&Match| rows.get(found.row).is_some_and(|row| row.kind == Kind::Gpu);
+    let mut gpus = ctx.topology.matches.iter().filter(of_gpus).peekable();
+    let is_it = |row: &usize| rows.get(*row).is_some_and(|row| row.label == nic.name);
+    gpus.peek().is_none() || gpus.any(|found| found.best.iter().any(is_it))
+}
+
+fn is_v2(gid: &RdmaGid) -> bool {
+    matches!(&gid.kind, Fact::Known(kind) if kind == ROCE_V2)
+}
+
+/// A routed address in this namespace.
+fn is_usable(gid: &RdmaGid) -> bool {
+    is_v2(gid) && gid.reach != GidReach::LinkLocal && gid.here == Fact::Known(true)
+}
+
+fn reached(gid: &RdmaGid) -> String {
+    let interface = gid.interface.present().map_or("?", String::as_str);
+    let over = match gid.reach {
+        GidReach::Ipv4 => "IPv4",
+        _ => "IPv6",
+    };
+    let mtu = match gid.mtu {
+        // A packet's headers take up to 96 bytes of the interface's MTU (rdma/ib_addr.h, iboe_get_mtu).
+        Fact::Known(Some(mtu)) if mtu < 4096 + 96 => {
+            format!(" Its MTU of {mtu} keeps packets below 4096 bytes; 4200 or more does not.")
+        }
+        _ => String::new(),
+    };
+    format!(
+        "The port is active; GID index {} is {ROCE_V2} over {over}, on {interface}.{mtu}",
+        gid.index
+    )
+}
+
+fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
+    let elsewhere = gids
+        .iter()
+        .find(|gid| is_v2(gid) && gid.reach != GidReach::LinkLocal && gid.here == Fact::Known(false));
+    match elsewhere {
+        Some(gid) => {
+            let interface = gid.interface.present().map_or("its interface", String::as_str);
+            Judgement::broken(
+                subject,
+                format!("Its {ROCE_V2} addresses belong to {interface}, which is not in this network namespace."),
+            )
+            .advice("give the container the interface, too (a macvlan, or an SR-IOV function with its own), or host networking")
+        }
+        None => Judgement::broken(
+            subject,
+            format!(
+                "The port is active and has no {ROCE_V2} address beyond its own segment: only peers there can reach it."
+            ),
+        )
+        .advice("ip address add ADDRESS/PREFIX dev INTERFACE, for the interface of this port"),
+    }
+}
+
+/// An entry in a few words: `3 RoCE v2 IPv4 eth0`.
+fn describe(gid: &RdmaGid) -> String {
+    let kind = gid.kind.known().map_or("?", String::as_str);
+    let reach = match gid.reach {
+        GidReach::LinkLocal => "link-local",
+        GidReach::Ipv4 => "IPv4",
+        GidReach::Ipv6 => "IPv6",
+    };
+    let interface = gid.interface.present().map_or("", String::as_str);
+    let elsewhere = if gid.here == Fact::Known(false) {
+        " (not here)"
+    } else {
+        ""
+    };
+    format!("{} {kind} {reach} {interface}{elsewhere}", gid.index)
+}
+
+#[cfg(test)]
+mod tests;

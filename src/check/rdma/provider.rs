@@ -1,0 +1,94 @@
+//! rdma.provider: the user-space library of each device.
+
+use super::{CLASS, cards, each_card};
+use crate::check::{Ctx, Judgement};
+use crate::model::{Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
+
+const CALL: &str = "ibv_get_device_list";
+const INSTALL: &str = "apt install ibverbs-providers, or dnf install libibverbs; in a container, into its image";
+
+/// Each NIC, where there is a library to ask.
+pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let verbs = match &ctx.facts.verbs {
+        // Nobody asks the library where there is nothing to serve.
+        _ if ctx.facts.rdma.known().is_none() || cards(ctx.facts).next().is_none() => {
+            return each_card(ctx, |_| vec![]);
+        }
+        Fact::Known(VerbsOutcome::Read(verbs)) => verbs,
+        Fact::Known(VerbsOutcome::Absent { reason }) => {
+            let message = "libibverbs.so.1 is not installed here: no program of this system finds an RDMA device.";
+            // A host whose programs all come in containers does without.
+            let broken = Judgement::broken("machine", message).weighing(Severity::Warn);
+            return vec![broken.evidence("dlopen", reason).advice(INSTALL)];
+        }
+        Fact::Known(VerbsOutcome::Failed { reason, .. }) => {
+            let broken = Judgement::broken("machine", format!("libibverbs does not work: {reason}."));
+            return vec![broken.evidence(CALL, reason).advice("ibv_devices; see rdma.modules")];
+        }
+        Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "libibverbs.so.1")],
+    };
+    each_card(ctx, |nic| vec![judge(nic, verbs)])
+}
+
+fn judge(nic: &RdmaDevice, verbs: &Verbs) -> Judgement {
+    let served = verbs.devices.join(", ");
+    if verbs.devices.contains(&nic.name) {
+        return Judgement::pass(&nic.name, "libibverbs has a provider for it.").evidence(CALL, served);
+    }
+    if nic.uverbs.is_absent() {
+        return Judgement::skip(&nic.name, "It has no verbs node, so that no provider could serve it.");
+    }
+    Judgement::broken(
+        &nic.name,
+        "It is in sysfs, and libibverbs does not list it: its provider's library is missing.",
+    )
+    .evidence(CALL, if served.is_empty() { "none" } else { &served })
+    .evidence(CLASS, &nic.name)
+    .advice(INSTALL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, machine, only};
+    use crate::model::{Facts, Outcome, Why};
+
+    fn with(verbs: Fact<VerbsOutcome>) -> Facts {
+        let mut facts = machine();
+        facts.verbs = verbs;
+        facts
+    }
+
+    #[test]
+    fn each_device_is_served_or_named() {
+        assert_eq!(only("rdma.provider", &machine()).outcome, Outcome::Pass);
+        let none = || Fact::Known(VerbsOutcome::Read(Box::default()));
+        let found = only("rdma.provider", &with(none()));
+        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Fail, "mlx5_0"));
+        let mut facts = with(none());
+        facts.nic_mut().uverbs = Fact::Known(None);
+        assert_eq!(only("rdma.provider", &facts).outcome, Outcome::Skip);
+    }
+
+    #[test]
+    fn a_library_that_does_not_answer_is_told_from_one_that_is_not_there() {
+        let reason = || "no such file".to_owned();
+        for (verbs, outcome) in [
+            (Fact::Known(VerbsOutcome::Absent { reason: reason() }), Outcome::Warn),
+            (
+                Fact::Known(VerbsOutcome::Failed {
+                    code: Some(38),
+                    reason: reason(),
+                }),
+                Outcome::Fail,
+            ),
+            (Fact::Unknown(Why::TimedOut), Outcome::Unknown),
+        ] {
+            assert_eq!(only("rdma.provider", &with(verbs)).outcome, outcome);
+        }
+        let mut facts = with(Fact::Unknown(Why::NotCovered));
+        facts.rdma = Fact::Known(Vec::new());
+        assert_eq!(only("rdma.provider", &facts).outcome, Outcome::Skip);
+        assert_eq!(only("rdma.provider", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

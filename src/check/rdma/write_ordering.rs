@@ -1,0 +1,80 @@
+//! rdma.write-ordering: whether a NIC may relax the order of its writes.
+
+use super::{each_card, is_virtual};
+use crate::check::{Ctx, Judgement};
+use crate::model::{Fact, RdmaDevice, Why};
+
+/// The setting of the firmware.
+pub const SETTING: &str = "PCI_WR_ORDERING";
+
+/// Each NIC.
+pub fn write_ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    each_card(ctx, |nic| vec![judge(ctx, nic)])
+}
+
+fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
+    let name = nic.name.clone();
+    let Some(bdf) = nic.place.present() else {
+        return Judgement::unknown(name, Why::NotCovered, "the NIC's place");
+    };
+    let source = format!("/sys/bus/pci/devices/{bdf}/config: Device Control, relaxed ordering");
+    if is_virtual(nic) {
+        return Judgement::skip(name, "A virtual function goes by its physical function's control.");
+    }
+    let express = match ctx.facts.device(*bdf).map(|device| &device.config.express) {
+        Some(Fact::Known(Some(express))) => express,
+        Some(Fact::Known(None)) => return Judgement::skip(name, "It has no PCI Express capability."),
+        Some(Fact::Unknown(why)) => return Judgement::unknown(name, *why, &source),
+        None => return Judgement::unknown(name, Why::NotCovered, &source),
+    };
+    let setting = nic.settings.present().and_then(|settings| settings.get(SETTING));
+    let judgement = match (express.relaxed_ordering, setting) {
+        (true, Some(setting)) => {
+            let now = setting.current.as_deref().unwrap_or(&setting.next);
+            let when = match now.starts_with("force_relax") {
+                true => "for every region",
+                false => "for regions that ask for it",
+            };
+            Judgement::pass(name, format!("It may relax the order of its writes, {when}."))
+                .evidence(format!("mlxconfig {SETTING}"), now)
+        }
+        (true, None) => Judgement::pass(name, "It may relax the order of its writes."),
+        (false, _) => Judgement::broken(
+            name,
+            "It may not relax the order of its writes: into GPU memory it is slow on AMD EPYC and in virtual machines.",
+        )
+        .advice(
+            "switch PCIe relaxed ordering on in the firmware's setup (BIOS); some root ports have it off on purpose",
+        ),
+    };
+    judgement.evidence(source, if express.relaxed_ordering { "1" } else { "0" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, NIC, machine, only};
+    use crate::model::{FirmwareSetting, Outcome};
+
+    #[test]
+    fn the_control_bit_decides() {
+        let mut facts = machine();
+        assert_eq!(only("rdma.write-ordering", &facts).outcome, Outcome::Pass);
+        let forced = FirmwareSetting {
+            next: "force_relax(1)".to_owned(),
+            ..FirmwareSetting::default()
+        };
+        facts.nic_mut().settings = Fact::Known(Some([(SETTING.to_owned(), forced)].into()));
+        assert!(only("rdma.write-ordering", &facts).message.contains("every region"));
+        if let Fact::Known(Some(express)) = &mut facts.device_mut(NIC).config.express {
+            express.relaxed_ordering = false;
+        }
+        assert_eq!(only("rdma.write-ordering", &facts).outcome, Outcome::Info);
+        facts.device_mut(NIC).config.express = Fact::Unknown(Why::Denied);
+        let found = only("rdma.write-ordering", &facts);
+        assert_eq!(
+            (found.outcome, found.needs.as_deref()),
+            (Outcome::Unknown, Some("root"))
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! What doctor reads of RDMA devices beyond their list: firmware, ports and GID tables.
+//!
+//! A GID is an address of the machine: it is reduced where it is read to how far it reaches, which is all that is judged.
+
+use std::path::Path;
+
+use super::{CLASS, leads_to};
+use crate::collect::read;
+use crate::model::{Bdf, Fact, Failure, GidReach, Note, RdmaDevice, RdmaGid, RdmaPort};
+use crate::world::{FileError, Files};
+
+/// A table has 16 to 512 entries, which fill from its beginning and are filled again where one was emptied: behind so many
+/// empty ones nothing is looked for.
+const EMPTY_IN_A_ROW: u32 = 16;
+/// The most entries that are looked at.
+const MOST: u32 = 512;
+
+/// Adds the details of each device.
+pub fn details(files: &dyn Files, devices: &mut Fact<Vec<RdmaDevice>>, notes: &mut Vec<Note>) {
+    let Fact::Known(devices) = devices else {
+        return;
+    };
+    for device in devices {
+        let base = format!("{CLASS}/{}", device.name);
+        let mut text = |name: &str| {
+            let text = read::text_if_there(files, &format!("{base}/{name}"), notes);
+            // rdma_rxe has the file, and nothing in it.
+            text.map(|text| text.filter(|text| !text.is_empty()))
+        };
+        device.firmware = text("fw_ver");
+        device.chip = text("hca_type");
+        device.board = text("board_id");
+        let place = device.place.present().copied();
+        let Fact::Known(ports) = &mut device.ports else {
+            continue;
+        };
+        for port in ports {
+            let base = format!("{base}/ports/{}", port.number);
+            // `5: LinkUp`
+            port.physical_state = read::text(files, &format!("{base}/phys_state"), notes).map(super::word);
+            if is_active_ethernet(port) {
+                port.gids = gids(files, &base, place);
+            }
+        }
+    }
+}
+
+fn gids(files: &dyn Files, port: &str, place: Option<Bdf>) -> Fact<Vec<RdmaGid>> {
+    let (mut found, mut empty) = (Vec::new(), 0);
+    for index in 0..MOST {
+        let path = format!("{port}/gids/{index}");
+        let reach = match files.reduced(Path::new(&path), 64, &kept) {
+            Ok(text) => reach(&text),
+            // The table ends here; where it does not even begin, nothing is known of it.
+            Err(error) if error.is_absent() && index > 0 => break,
+            Err(error) => return Fact::Unknown(error.why()),
+        };
+        match reach {
+            Some(reach) => {
+                empty = 0;
+                found.push(gid(files, port, place, index, reach));
+            }
+            None => empty += 1,
+        }
+        if empty == EMPTY_IN_A_ROW {
+            break;
+        }
+    }
+    Fact::Known(found)
+}
+
+fn gid(files: &dyn Files, port: &str, place: Option<Bdf>, index: u32, reach: GidReach) -> RdmaGid {
+    let text = |what: &str| match files.text(Path::new(&format!("{port}/gid_attrs/{what}/{index}"))) {
+        Ok(text) => Fact::Known(Some(text)),
+        Err(error) if error.is_absent() || is_none(&error) => Fact::Known(None),
+        Err(error) => Fact::Unknown(error.why()),
+    };
+    let interface = text("ndevs");
+    let here = match &interface {
+        Fact::Known(Some(name)) => is_here(files, name, place),
+        Fact::Known(None) => Fact::Known(false),
+        Fact::Unknown(why) => Fact::Unknown(*why),
+    };
+    let mtu = match (&interface, &here) {
+        (Fact::Known(Some(name)), Fact::Known(true)) => mtu(files, name),
+        _ => Fact::Known(None),
+    };
+    RdmaGid {
+        index,
+        reach,
+        kind: match text("types") {
+            Fact::Known(Some(kind)) => Fact::Known(kind),
+            Fact::Known(None) => Fact::default(),
+            Fact::Unknown(why) => Fact::Unknown(why),
+        },
+        interface,
+        here,
+        mtu,
+    }
+}
+
+/// The kernel refuses with EINVAL where an entry has no such attribute.
+fn is_none(error: &FileError) -> bool {
+    const EINVAL: i32 = 22;
+    error.failure() == Failure::Errno(EINVAL)
+}
+
+/// Whether an interface of this name is in this network namespace, and is not another card's: names repeat from one
+/// namespace to the next.
+fn is_here(files: &dyn Files, interface: &str, place: Option<Bdf>) -> Fact<bool> {
+    let path = format!("/sys/class/net/{interface}");
+    read::is_there(files, &path).map(|there| {
+        let other =
+            matches!((leads_to(files, &path), place), (Fact::Known(Some(its)), Some(ours)) if !same_card(its, ours));
+        there && !other
+    })
+}
+
+/// Functions of one card differ in their function number, those of a virtual function also in the device's.
+fn same_card(a: Bdf, b: Bdf) -> bool {
+    (a.domain, a.bus) == (b.domain, b.bus)
+}
+
+fn mtu(files: &dyn Files, interface: &str) -> Fact<Option<u32>> {
+    match files.text(Path::new(&format!("/sys/class/net/{interface}/mtu"))) {
+        Ok(text) => text
+            .trim()
+            .parse()
+            .map_or(Fact::default(), |mtu| Fact::Known(Some(mtu))),
+        Err(error) => Fact::Unknown(error.why()),
+    }
+}
+
+/// What stands for an address in a snapshot: the shortest one of its kind.
+const WORDS: [(GidReach, &str); 3] = [
+    (GidReach::LinkLocal, "fe80::"),
+    (GidReach::Ipv4, "::ffff:0.0.0.0"),
+    (GidReach::Ipv6, "2001:db8::"),
+];
+
+fn kept(gid: Vec<u8>) -> Vec<u8> {
+    match reach(&gid) {
+        Some(reach) => WORDS
+            .iter()
+            .find(|(of, _)| *of == reach)
+            .map(|(_, word)| word.as_bytes().to_vec())
+            .unwrap_or_default(),
+        None => b"::".to_vec(),
+    }
+}
+
+/// How far a GID reaches; none for an empty one, and for what is none.
+fn reach(gid: &[u8]) -> Option<GidReach> {
+    let text = std::str::from_utf8(gid).ok()?.trim();
+    let address: std::net::Ipv6Addr = text.parse().ok()?;
+    match address.segments() {
+        // An entry whose interface part alone is 0 is no address either.
+        _ if address.is_unspecified() && !text.contains("ffff") => None,
+        [0xfe80..=0xfebf, 0, 0, 0, 0, 0, 0, 0] if text != "fe80::" => None,
+        [0xfe80..=0xfebf, ..] => Some(GidReach::LinkLocal),
+        [0, 0, 0, 0, 0, 0xffff, ..] => Some(GidReach::Ipv4),
+        _ => Some(GidReach::Ipv6),
+    }
+}
+
+/// An active port whose link is Ethernet: the ports that have addresses of the network.
+fn is_active_ethernet(port: &RdmaPort) -> bool {
+    matches!(&port.state, Fact::Known(state) if state == "ACTIVE")
+        && matches!(&port.link_layer, Fact::Known(layer) if layer == "Ethernet")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_kept_as_how_far_it_reaches() {
+        for (gid, want, word) in [
+            ("0000:0000:0000:0000:0000:0000:0000:0000\n", None, "::"),
+            ("fe80:0000:0000:0000:0000:0000:0000:0000\n", None, "::"),
+            (
+                "fe80:0000:0000:0000:0e42:a1ff:fe55:36a8\n",
+                Some(GidReach::LinkLocal),
+                "fe80::",
+            ),
+            (
+                "0000:0000:0000:0000:0000:ffff:c0a8:0164\n",
+                Some(GidReach::Ipv4),
+                "::ffff:0.0.0.0",
+            ),
+            (
+                "2001:0db8:0000:0001:0e42:a1ff:fe55:36a8\n",
+                Some(GidReach::Ipv6),
+                "2001:db8::",
+            ),
+            ("no address\n", None, "::"),
+        ] {
+            assert_eq!(reach(gid.as_bytes()), want, "{gid}");
+            let once = kept(gid.as_bytes().to_vec());
+            assert_eq!(once, word.as_bytes(), "{gid}");
+            assert_eq!(reach(&once), want, "{gid}");
+            assert_eq!(kept(once.clone()), once, "{gid}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The RDMA stack of the kernel, beside its devices.
+
+use std::path::Path;
+
+use crate::collect::read;
+use crate::model::{Fact, Note, RdmaStack};
+use crate::world::Files;
+
+/// `Y` where devices are shared among network namespaces, `N` where each belongs to one (`rdma system set netns`). The file
+/// follows that command.
+const NETNS_MODE: &str = "/sys/module/ib_core/parameters/netns_mode";
+
+/// What files tell of it.
+pub fn stack(files: &dyn Files, notes: &mut Vec<Note>) -> RdmaStack {
+    RdmaStack {
+        shared: shared(files, notes),
+        connection_manager: read::is_there(files, "/dev/infiniband/rdma_cm"),
+        ofed: read::is_there(files, "/usr/bin/ofed_info"),
+    }
+}
+
+fn shared(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Option<bool>> {
+    match read::text_if_there(files, NETNS_MODE, notes) {
+        Fact::Known(Some(text)) => match text.trim() {
+            "Y" | "1" => Fact::Known(Some(true)),
+            "N" | "0" => Fact::Known(Some(false)),
+            other => read::broken(
+                notes,
+                NETNS_MODE,
+                format!("'{}' is neither Y nor N", read::shorten(other)),
+            ),
+        },
+        // A core that is loaded and has no such parameter is older than Linux 5.2: it knows no exclusive mode.
+        Fact::Known(None) => match files.exists(Path::new("/sys/module/ib_core")) {
+            Ok(true) => Fact::Known(Some(true)),
+            Ok(false) => Fact::Known(None),
+            Err(error) => Fact::Unknown(error.why()),
+        },
+        Fact::Unknown(why) => Fact::Unknown(why),
+    }
+}

@@ -1,0 +1,87 @@
+//! libibverbs through crate `verbs`, in gdr's own words. Without trials it opens no device.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+
+use ::verbs::{Context, Dmabuf, Error, Library, device_names};
+
+use super::VerbsWant;
+use crate::model::{DmabufAnswer, Fact, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial, Why};
+
+/// Reads libibverbs in this process.
+pub fn read(want: VerbsWant) -> VerbsOutcome {
+    let read = || -> Result<Verbs, Error> {
+        let library = Library::open()?;
+        let devices = device_names()?;
+        Ok(Verbs {
+            library: Some(library.path().display().to_string()),
+            reg_dmabuf_mr: Fact::Known(library.knows_dmabuf()),
+            trials: want.trials.then(|| trials(&devices)),
+            devices,
+        })
+    };
+    match read() {
+        Ok(verbs) => VerbsOutcome::Read(Box::new(verbs)),
+        Err(error) if error.is_absent() => VerbsOutcome::Absent {
+            reason: error.to_string(),
+        },
+        Err(error) => {
+            let VerbsRefusal { code, reason } = refusal(&error);
+            VerbsOutcome::Failed { code, reason }
+        }
+    }
+}
+
+/// What was asked of a recorded answer, which may hold more.
+pub fn reduce(mut outcome: VerbsOutcome, want: VerbsWant) -> VerbsOutcome {
+    if let VerbsOutcome::Read(verbs) = &mut outcome
+        && !want.trials
+    {
+        verbs.trials = None;
+    }
+    outcome
+}
+
+fn trials(devices: &[String]) -> BTreeMap<String, VerbsTrial> {
+    let trial = |name: &String| match Context::open(name) {
+        Ok(context) => VerbsTrial::Opened(device(&context)),
+        Err(error) => VerbsTrial::Refused(refusal(&error)),
+    };
+    devices.iter().map(|name| (name.clone(), trial(name))).collect()
+}
+
+fn device(context: &Context) -> VerbsDevice {
+    let limits = context.limits();
+    let ports = limits.as_ref().map_or(0, |limits| limits.ports);
+    VerbsDevice {
+        dmabuf: match context.dmabuf() {
+            Ok(Dmabuf::Registers(errno)) => DmabufAnswer::Registers(errno),
+            Ok(Dmabuf::Refuses(errno)) => DmabufAnswer::Refuses(errno),
+            Err(Error::Missing { .. }) => DmabufAnswer::NotAsked,
+            Err(error) => DmabufAnswer::Failed(refusal(&error)),
+        },
+        regions: match &limits {
+            Ok(limits) => Fact::Known(limits.regions),
+            Err(_) => Fact::Unknown(Why::Broken),
+        },
+        ports: (1..=ports)
+            .filter_map(|number| context.port(number).ok())
+            .map(|port| VerbsPort {
+                number: port.number,
+                active_mtu: port.active_mtu,
+                largest_mtu: port.largest_mtu,
+            })
+            .collect(),
+    }
+}
+
+/// An error and its cause in one sentence.
+fn refusal(error: &Error) -> VerbsRefusal {
+    VerbsRefusal {
+        code: error.errno(),
+        reason: match error.source() {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+    }
+}
