@@ -37,7 +37,8 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     walk.list("nvidia_nodes", &a.nvidia_nodes, &b.nvidia_nodes, |node| {
         node.path.clone()
     });
-    areas!(numa unnamed_nics nvme nvml cuda verbs driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric);
+    areas!(numa unnamed_nics nvme nvml cuda verbs driver peer_memory gdrdrv module_files kernel modprobe process);
+    areas!(limits environment software platform tools online_cpus fabric);
     let mapping = |facts: &Facts| facts.mapping.clone().unwrap_or(Fact::Unknown(Why::NotCovered));
     walk.area(&["mapping"], &mapping(a), &mapping(b));
     let mut found = walk.found;
