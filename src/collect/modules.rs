@@ -122,11 +122,11 @@ fn at_boot(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<AtBoot>> {
                     lists.entry(name).or_insert(path);
                 }
             }
-            Err(error) if error.is_absent() => {
-                if let Fact::Unknown(why) = read::absent::<()>(files, directory) {
-                    return Fact::Unknown(why);
-                }
-            }
+            // Of a recorded root that lacks /run, what is in /etc still tells.
+            Err(error) if error.is_absent() => match read::absent::<()>(files, directory) {
+                Fact::Unknown(why) if directory.starts_with("/etc/") => return Fact::Unknown(why),
+                _ => {}
+            },
             Err(error) => return Fact::Unknown(error.why()),
         }
     }

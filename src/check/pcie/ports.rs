@@ -152,10 +152,17 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
         port.bits.dedup();
         // Each pair clears what is in its way.
         port.cleared &= redirect.cleared;
-        port.weight = port.weight.max(weight);
-        port.pairs.push(name.clone());
-        port.ends
-            .extend([a, b].iter().filter_map(|row| ctx.topology.rows[*row].bdf));
+        // Who suffers most is named.
+        if weight > port.weight {
+            port.weight = weight;
+            port.pairs.clear();
+            port.ends.clear();
+        }
+        if weight == port.weight {
+            port.pairs.push(name.clone());
+            port.ends
+                .extend([a, b].iter().filter_map(|row| ctx.topology.rows[*row].bdf));
+        }
     }
 }
 

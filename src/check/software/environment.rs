@@ -204,7 +204,6 @@ fn expandable(ctx: &Ctx<'_>, value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::check::testing::{Edit, findings, gpu, machine, only, root_port};
     use crate::model::{Fact, Facts, Outcome, Why};
 

@@ -1,7 +1,7 @@
 //! mpi.cuda-aware: whether the MPI and the UCX that the loader picks were built for CUDA.
 
 use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::{Fact, Library};
+use crate::model::{Fact, Kind, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
 /// The module by which UCX copies through gdrcopy.
@@ -12,6 +12,12 @@ pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
         return vec![unknown];
+    }
+    if ctx.topology.rows_of(Kind::Gpu).next().is_none() {
+        return vec![Judgement::skip(
+            "machine",
+            "There is no GPU whose pointers an MPI could take.",
+        )];
     }
     let mut judgements = Vec::new();
     judgements.extend(software.picked("libmpi.so.40").map(open_mpi));

@@ -10,6 +10,9 @@ pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(program, "ib_write_bw", "/usr/bin, /usr/local/bin") {
         return vec![unknown];
     }
+    if ctx.topology.rows_of(Kind::Gpu).next().is_none() {
+        return vec![Judgement::skip("machine", "There is no GPU to measure.")];
+    }
     let Fact::Known(Some(program)) = program else {
         return vec![Judgement::skip("machine", "ib_write_bw (perftest) is not installed.")];
     };
