@@ -13,6 +13,9 @@ const UNITS: [&str; 3] = ["/etc/systemd/system", "/run/systemd/system", "/usr/li
 /// The most control groups that are looked at, from this process's upwards.
 const DEEPEST: usize = 16;
 
+/// What is kept of a file.
+type Keep = fn(&str) -> String;
+
 /// What the machine's files say.
 pub fn limits(files: &dyn Files, notes: &mut Vec<Note>) -> Limits {
     Limits {
@@ -25,7 +28,7 @@ pub fn limits(files: &dyn Files, notes: &mut Vec<Note>) -> Limits {
 
 fn settings(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Setting>> {
     let mut found = Vec::new();
-    let sources: [(&str, &str, fn(&str) -> String); 2] = [
+    let sources: [(&str, &str, Keep); 2] = [
         ("/etc/security/limits.conf", "/etc/security/limits.d", of_logins),
         (
             "/etc/systemd/system.conf",
@@ -44,7 +47,7 @@ fn settings(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Setting>> {
     Fact::Known(found)
 }
 
-fn lines(files: &dyn Files, path: &str, keep: fn(&str) -> String, notes: &mut Vec<Note>) -> Fact<Vec<Setting>> {
+fn lines(files: &dyn Files, path: &str, keep: Keep, notes: &mut Vec<Note>) -> Fact<Vec<Setting>> {
     let setting = |line: &str| Setting {
         path: path.to_owned(),
         line: line.to_owned(),

@@ -85,12 +85,12 @@ fn masked(ctx: &Ctx<'_>) -> Vec<String> {
     const READ: [&str; 5] = ["/sys/bus", "/sys/class", "/sys/devices", "/sys/kernel", "/sys/module"];
     let mounts = ctx.facts.platform.sys_mounts.known().into_iter().flatten();
     let covers = |mount: &&Mount| {
-        let part = |part: &&str| mount.at == **part || mount.at.starts_with(&format!("{part}/"));
+        let part = |part: &str| mount.at == part || mount.at.starts_with(&format!("{part}/"));
         // Docker covers two that tell nothing of devices.
         let harmless = ["/sys/devices/virtual/powercap", "/sys/devices/system/cpu"]
             .iter()
             .any(|path| mount.at.starts_with(path));
-        mount.kind == "tmpfs" && READ.iter().any(|of| part(&of)) && !harmless
+        mount.kind == "tmpfs" && READ.iter().any(|of| part(of)) && !harmless
     };
     mounts.filter(covers).map(|mount| mount.at.clone()).collect()
 }

@@ -150,7 +150,7 @@ fn level(value: &str) -> Option<Level> {
 fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
     let allowed = level(value)?;
     let rows = &ctx.topology.rows;
-    let beyond = ctx.topology.matches.iter().find_map(|found| {
+    ctx.topology.matches.iter().find_map(|found| {
         let gpu = rows
             .get(found.row)
             .filter(|row| row.kind == Kind::Gpu && !row.coherent)?;
@@ -171,8 +171,7 @@ fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
                 class.letters()
             )
         })
-    });
-    beyond
+    })
 }
 
 /// A list of transports that names none for CUDA, or leaves it out.
