@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use support::{Gdr, Machine, Run, gdr, names};
+use support::{Gdr, Machine, Need, Run, gdr, names, need, shared};
 use tempfile::TempDir;
 
 fn laid_out(name: &str) -> TempDir {
@@ -138,6 +138,9 @@ fn the_list_names_every_check_of_the_catalogue_so_far() {
         "param.grdma-topo",
         "param.iomap-wc",
         "peermem.loaded",
+        "peermem.buildable",
+        "peermem.legacy",
+        "peermem.boot",
         "gdrdrv.node",
         "mapping.backend",
         "rdma.modules",
@@ -157,12 +160,75 @@ fn the_list_names_every_check_of_the_catalogue_so_far() {
         "pcie.acs",
         "pcie.acs-vm",
         "pcie.iommu",
+        "pcie.ats",
         "pcie.link",
+        "pcie.payload",
+        "pcie.errors",
+        "pcie.shared",
         "limits.memlock",
+        "limits.rdma-cgroup",
+        "limits.map-count",
         "platform.guest",
         "platform.container",
+        "platform.lockdown",
+        "platform.kernel",
+        "platform.cma",
+        "mpi.cuda-aware",
+        "tools.perftest",
+        "sw.net-plugin",
+        "sw.toolkit",
+        "env.contradiction",
     ];
     assert_eq!(ids, wanted);
+}
+
+/// What lies around the devices fails or warns on no machine that nobody broke there.
+#[test]
+fn what_is_around_the_devices_raises_no_false_alarm() {
+    const AROUND: [&str; 19] = [
+        "peermem.buildable",
+        "peermem.legacy",
+        "peermem.boot",
+        "pcie.acs-vm",
+        "pcie.ats",
+        "pcie.payload",
+        "pcie.errors",
+        "pcie.shared",
+        "limits.rdma-cgroup",
+        "limits.map-count",
+        "platform.container",
+        "platform.lockdown",
+        "platform.kernel",
+        "platform.cma",
+        "mpi.cuda-aware",
+        "tools.perftest",
+        "sw.net-plugin",
+        "sw.toolkit",
+        "env.contradiction",
+    ];
+    let mut machines: Vec<(String, Machine)> = names().into_iter().map(|n| (n.clone(), Machine::load(&n))).collect();
+    if need(Need::Shared) {
+        for entry in std::fs::read_dir(shared().join("corpus")).expect("the corpus") {
+            let path = entry.expect("an entry").path();
+            machines.push((path.display().to_string(), Machine::from_corpus(&path)));
+        }
+    }
+    for (name, machine) in machines {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        machine.lay_out(dir.path());
+        let run = Gdr::new()
+            .sysroot(dir.path())
+            .args(["doctor", "--format", "json", "--platform", "bare-metal"])
+            .args(["--profile", "rdma", "--profile", "async"])
+            .run();
+        let report: Value = serde_json::from_str(&run.stdout).expect("a report");
+        for id in AROUND {
+            for finding in findings(&report, id) {
+                let outcome = finding["outcome"].as_str().expect("an outcome");
+                assert!(!["fail", "warn"].contains(&outcome), "{name}: {finding:#}");
+            }
+        }
+    }
 }
 
 #[test]

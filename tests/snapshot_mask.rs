@@ -131,3 +131,54 @@ fn gdr_says_the_same_of_a_masked_machine() {
         }
     }
 }
+
+/// What a process's environment, the limits of users and the boot's lists hold beside what gdr judges is in no snapshot,
+/// masked or not.
+#[test]
+fn what_is_somebodys_own_is_not_recorded() {
+    const SECRETS: [&str; 6] = [
+        "hunter2",
+        "alice",
+        "ml-team",
+        "secretproject",
+        "GPU-1234",
+        "private-module",
+    ];
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let root = dir.path().join("root");
+    fs::create_dir(&root).expect("a directory");
+    Machine::load("sound").lay_out(&root);
+    let write = |path: &str, text: &str| {
+        let at = root.join(path);
+        fs::create_dir_all(at.parent().expect("a parent")).expect("directories");
+        fs::write(at, text).expect("a file");
+    };
+    write(
+        "proc/self/environ",
+        "HOME=/home/alice\0API_TOKEN=hunter2\0NCCL_NET_PLUGIN=/home/alice/libx.so\0CUDA_VISIBLE_DEVICES=GPU-1234\0\
+         LD_LIBRARY_PATH=/scratch/secretproject/lib:/home/alice/miniconda3/lib:/usr/local/cuda/compat\0NCCL_P2P_DISABLE=1\0",
+    );
+    write(
+        "etc/security/limits.d/x.conf",
+        "alice - memlock 1024\n@ml-team hard memlock 8192\n",
+    );
+    write("etc/modules-load.d/x.conf", "private-module\n# of alice\n");
+    write(
+        "proc/self/mountinfo",
+        "22 28 0:20 / /sys rw - sysfs sysfs rw\n23 28 0:9 / /home/alice rw - nfs4 srv:/secretproject rw\n",
+    );
+    let file = dir.path().join("machine.json");
+    let run = Gdr::new().sysroot(&root).args(["snapshot", "-o"]).args([&file]).run();
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let text = fs::read_to_string(&file).expect("the snapshot");
+    for secret in SECRETS {
+        assert!(!text.contains(secret), "{secret} is in the snapshot");
+    }
+    for kept in [
+        "NCCL_P2P_DISABLE=1",
+        "(conda):/usr/local/cuda/compat",
+        "@group hard memlock 8192",
+    ] {
+        assert!(text.contains(kept), "{kept} is not in the snapshot");
+    }
+}

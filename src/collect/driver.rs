@@ -103,7 +103,7 @@ pub fn node(files: &dyn Files, path: &str) -> NodeFile {
 }
 
 /// The peer memory road.
-pub fn peer_memory(files: &dyn Files) -> PeerMemory {
+pub fn peer_memory(files: &dyn Files, notes: &mut Vec<Note>) -> PeerMemory {
     let peers = "/sys/kernel/mm/memory_peers";
     PeerMemory {
         nvidia_peermem: read::is_there(files, "/sys/module/nvidia_peermem"),
@@ -113,14 +113,27 @@ pub fn peer_memory(files: &dyn Files) -> PeerMemory {
             Err(error) if error.is_absent() => read::absent(files, peers),
             Err(error) => Fact::Unknown(error.why()),
         },
+        nv_peer_mem_version: read::text_if_there(files, "/sys/module/nv_peer_mem/version", notes),
+        peerdirect_support: read::text_if_there(
+            files,
+            "/sys/module/nvidia_peermem/parameters/peerdirect_support",
+            notes,
+        ),
     }
 }
 
 /// gdrdrv.
 pub fn gdrdrv(files: &dyn Files, notes: &mut Vec<Note>) -> Gdrdrv {
+    const PARAMS: &str = "/proc/driver/gdrdrv/params";
     Gdrdrv {
         node: Some(node(files, "/dev/gdrdrv")),
         version: read::text_if_there(files, "/sys/module/gdrdrv/version", notes),
+        params: read::text_if_there(files, PARAMS, notes)
+            .and_then(|text| match text {
+                Some(text) => read::few_lines(text, PARAMS, notes).map(Some),
+                None => Fact::Known(None),
+            })
+            .map(|text| text.map(|text| params(&text))),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::read;
-use crate::model::{Fact, IdList, Kernel, Module, Note, NumaNode, PciDevice};
+use crate::model::{Cma, Fact, IdList, Kernel, Module, Note, NumaNode, PciDevice};
 use crate::world::Files;
 
 const MODULES: &str = "/proc/modules";
@@ -33,7 +33,29 @@ pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Not
             Err(error) if error.is_absent() => read::absent::<()>(files, "/sys/class/iommu").map(|_| Vec::new()),
             Err(error) => Fact::Unknown(error.why()),
         },
+        cma: read::kept(files, "/proc/meminfo", of_cma, notes).map(|text| cma(&text)),
     }
+}
+
+/// The two lines about the contiguous memory allocator; the others are never twice the same.
+fn of_cma(meminfo: &str) -> String {
+    let wanted = |line: &&str| line.starts_with("Cma");
+    meminfo.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+}
+
+/// `CmaTotal:  65536 kB`.
+fn cma(lines: &str) -> Option<Cma> {
+    let bytes = |key: &str| {
+        let line = lines
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        let number: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+        number.checked_mul(1024)
+    };
+    Some(Cma {
+        total: bytes("CmaTotal")?,
+        free: bytes("CmaFree")?,
+    })
 }
 
 fn groups(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<u32> {
@@ -119,6 +141,21 @@ mod tests {
         let modules = modules(&kept);
         assert_eq!(modules[0].users, ["nvidia_peermem", "mlx5_ib"]);
         assert!(modules[1].users.is_empty());
+    }
+
+    #[test]
+    fn the_contiguous_allocators_lines_are_kept_alone() {
+        let kept =
+            of_cma("MemTotal: 100 kB\nCmaTotal:         65536 kB\nCmaFree:          1024 kB\nDirectMap4k: 1 kB\n");
+        assert_eq!(kept, "CmaTotal:         65536 kB\nCmaFree:          1024 kB\n");
+        assert_eq!(
+            cma(&kept),
+            Some(Cma {
+                total: 64 << 20,
+                free: 1 << 20
+            })
+        );
+        assert_eq!(cma(""), None);
     }
 
     #[test]

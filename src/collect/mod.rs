@@ -1,14 +1,18 @@
 //! World → Facts, one file an area. A collector reads and parses; it judges nothing.
 
 mod driver;
+mod environment;
 mod fabric;
 mod kernel;
+mod limits;
 mod modprobe;
+mod modules;
 mod pci;
 mod platform;
 mod process;
 mod rdma;
 mod read;
+mod software;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,7 +88,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
     };
     if want.system {
         facts.nvidia_nodes = driver::nodes(files);
-        facts.peer_memory = driver::peer_memory(files);
+        facts.peer_memory = driver::peer_memory(files, &mut notes);
         facts.fabric = fabric::fabric(files);
         facts.gdrdrv = driver::gdrdrv(files, &mut notes);
         facts.kernel = kernel::kernel(files, &pci, &mut notes);
@@ -92,6 +96,10 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.platform = platform::platform(files, &pci, &mut notes);
         facts.rdma_stack = rdma::stack(files, &mut notes);
         facts.modprobe = modprobe::modprobe(files, &facts.driver, &facts.kernel, &mut notes);
+        facts.module_files = modules::modules(files, &facts.kernel.release, &mut notes);
+        facts.limits = limits::limits(files, &mut notes);
+        facts.environment = environment::environment(files, &mut notes);
+        facts.software = software::software(world, &facts.environment, &mut notes);
         facts.tools = tools(world);
     }
     if let Fact::Known(devices) = &mut facts.rdma

@@ -4,13 +4,14 @@
 //! So each function gives its link, its header with the PCI Express capability, and `numa_node`; the rest is read for
 //! GPUs, NICs and the bridges above them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
 use super::read::{self, broken, unread};
 use crate::model::{
-    Attributes, Bdf, Config, Fact, Ids, Link, LinkSpeed, LinkState, Note, PciDevice, Place, RdmaDevice, Resource, Why,
+    Attributes, Bdf, Config, ErrorCounts, Fact, Ids, Link, LinkSpeed, LinkState, Note, PciDevice, Place, RdmaDevice,
+    Resource, Why,
 };
 use crate::pci::{ConfigSpace, Depth, ReadError, decode, parse_place};
 use crate::world::{Files, OpenFile};
@@ -206,7 +207,44 @@ fn attributes(files: &dyn Files, base: &str, told: &Told, notes: &mut Vec<Note>)
         physical_function: read::link_name(files, &format!("{base}/physfn"), notes)
             .map(|name| name.and_then(|name| name.parse().ok())),
         link: link(files, base, notes),
+        errors: errors(files, base, notes),
     }
+}
+
+/// The kernel's counters (since 4.19, where it handles errors itself).
+fn errors(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Option<ErrorCounts>> {
+    let mut counts = |name: &str| {
+        let text = read::kept_if_there(files, &format!("{base}/{name}"), nonzero, notes);
+        text.map(|text| text.map(|text| counters(&text)))
+    };
+    match (counts("aer_dev_fatal"), counts("aer_dev_correctable")) {
+        (Fact::Known(Some(fatal)), Fact::Known(correctable)) => Fact::Known(Some(ErrorCounts {
+            fatal,
+            correctable: correctable.unwrap_or_default(),
+        })),
+        (Fact::Known(None), Fact::Known(_)) => Fact::Known(None),
+        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(why),
+    }
+}
+
+/// The counters that are not zero; what never happened needs no line.
+fn nonzero(text: &str) -> String {
+    let wanted = |line: &&str| {
+        line.split_ascii_whitespace()
+            .next_back()
+            .is_some_and(|count| count != "0")
+    };
+    text.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+}
+
+/// `MalfTLP 3`; the last line sums them up.
+fn counters(text: &str) -> BTreeMap<String, u64> {
+    let line = |line: &str| {
+        let (name, count) = line.trim().rsplit_once(' ')?;
+        Some((name.to_owned(), count.parse().ok()?))
+    };
+    let each = text.lines().filter_map(line);
+    each.filter(|(name, _)| !name.starts_with("TOTAL_ERR")).collect()
 }
 
 fn resources(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Vec<Resource>> {
@@ -338,6 +376,14 @@ pub fn nvme(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<(String, Bdf)>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_that_are_not_zero_are_kept() {
+        let kept = nonzero("Undefined 0\nDLP 0\nMalfTLP 3\nTOTAL_ERR_FATAL 3\n");
+        assert_eq!(kept, "MalfTLP 3\nTOTAL_ERR_FATAL 3\n");
+        assert_eq!(counters(&kept), [("MalfTLP".to_owned(), 3)].into());
+        assert!(counters("").is_empty());
+    }
 
     #[test]
     fn reads_link_speeds_and_resources() {

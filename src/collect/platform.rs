@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::read;
-use crate::model::{Fact, Ids, Note, PciDevice, Platform, Why};
+use crate::model::{Fact, Ids, Mount, Note, PciDevice, Platform, Why};
 use crate::world::Files;
 
 /// Inode numbers of the initial namespaces (Linux include/linux/proc_ns.h); the kernel never changed them.
@@ -32,7 +32,78 @@ pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<N
             .count(),
         container_marks: container_marks(files),
         asserted: None,
+        lockdown: lockdown(files, notes),
+        secure_boot: secure_boot(files),
+        sys_mounts: read::kept(files, "/proc/self/mountinfo", at_sys, notes).map(|text| mounts(&text)),
     }
+}
+
+/// The word in brackets of `[none] integrity confidentiality`.
+fn lockdown(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Option<String>> {
+    const DIRECTORY: &str = "/sys/kernel/security";
+    match read::text_if_there(files, &format!("{DIRECTORY}/lockdown"), notes) {
+        Fact::Known(Some(text)) => {
+            let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+            word.map_or(Fact::Unknown(Why::Broken), |(word, _)| {
+                Fact::Known(Some(word.to_owned()))
+            })
+        }
+        // Where the file system of security modules is not mounted, as in most containers, nothing of it is seen.
+        Fact::Known(None) => match files.list_kept(Path::new(DIRECTORY), &|name| name == "lsm") {
+            Ok(names) if names.is_empty() => Fact::Unknown(Why::NotCovered),
+            _ => Fact::Known(None),
+        },
+        unknown => unknown,
+    }
+}
+
+/// The firmware's variable: four bytes of attributes, then the value.
+fn secure_boot(files: &dyn Files) -> Fact<Option<bool>> {
+    const VARIABLE: &str = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+    match files.read_range(Path::new(VARIABLE), 0, 5) {
+        Ok(bytes) => match bytes.get(4) {
+            Some(value) => Fact::Known(Some(*value == 1)),
+            None => Fact::Unknown(Why::Broken),
+        },
+        Err(error) if error.is_absent() => read::absent(files, VARIABLE),
+        Err(error) => Fact::Unknown(error.why()),
+    }
+}
+
+/// What is mounted at and below /sys, one a line: where, kind, ro or rw. The rest of the list is people's.
+fn at_sys(mountinfo: &str) -> String {
+    let line = |line: &str| {
+        let (at, kind, options) = match line.split_once(" - ") {
+            Some((front, back)) => {
+                let mut front = front.split(' ').skip(4);
+                (front.next()?, back.split(' ').next()?, front.next()?)
+            }
+            // Kept before.
+            None => {
+                let mut words = line.split(' ');
+                (words.next()?, words.next()?, words.next()?)
+            }
+        };
+        let inside = at == "/sys" || at.starts_with("/sys/");
+        let mode = match options.split(',').any(|option| option == "ro") {
+            true => "ro",
+            false => "rw",
+        };
+        inside.then(|| format!("{at} {kind} {mode}\n"))
+    };
+    mountinfo.lines().filter_map(line).collect()
+}
+
+fn mounts(lines: &str) -> Vec<Mount> {
+    let line = |line: &str| {
+        let mut words = line.split(' ');
+        Some(Mount {
+            at: words.next()?.to_owned(),
+            kind: words.next()?.to_owned(),
+            read_only: words.next()? == "ro",
+        })
+    };
+    lines.lines().filter_map(line).collect()
 }
 
 /// One CPU stands for all: the others say the same, and a large machine's fill half a megabyte.
@@ -84,6 +155,16 @@ fn container_marks(files: &dyn Files) -> Fact<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_the_mounts_only_those_of_sys_are_kept() {
+        let text = "22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw\n23 28 8:1 /x /home/alice rw - ext4 /dev/sda1 rw\n\
+            30 22 0:50 / /sys/firmware ro,relatime shared:3 - tmpfs tmpfs ro\n";
+        let kept = at_sys(text);
+        assert_eq!(kept, "/sys sysfs rw\n/sys/firmware tmpfs ro\n");
+        assert_eq!(at_sys(&kept), kept);
+        assert!(mounts(&kept)[1].read_only && !mounts(&kept)[0].read_only);
+    }
 
     #[test]
     fn a_flag_is_a_whole_word_and_arm_has_no_flags_line() {

@@ -48,6 +48,22 @@ pub fn kept(files: &dyn Files, path: &str, keep: fn(&str) -> String, notes: &mut
     }
 }
 
+/// What `keep` keeps of a file's text, or none where the file is not there and its directory is. Bytes that are no text
+/// are replaced, never passed on.
+pub fn kept_if_there(
+    files: &dyn Files,
+    path: &str,
+    keep: fn(&str) -> String,
+    notes: &mut Vec<Note>,
+) -> Fact<Option<String>> {
+    let reduce = |bytes: Vec<u8>| keep(&String::from_utf8_lossy(&bytes)).into_bytes();
+    match files.reduced(Path::new(path), MOST, &reduce) {
+        Ok(bytes) => Fact::Known(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.is_absent() => absent(files, path),
+        Err(error) => unread(notes, &error),
+    }
+}
+
 /// A file's text, or none where the file is not there and its directory is.
 pub fn text_if_there(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<String>> {
     match files.text(Path::new(path)) {

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, MappingOutcome, Modprobe, NodeFile, NumaNode,
-    NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack, VerbsOutcome,
+    Bdf, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, MappingOutcome, Modprobe,
+    ModuleFiles, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack,
+    Software, VerbsOutcome,
 };
 
 /// The facts of one machine.
@@ -57,10 +58,22 @@ pub struct Facts {
     pub fabric: Fabric,
     /// gdrdrv.
     pub gdrdrv: Gdrdrv,
+    /// Kernel modules on disk.
+    #[serde(default)]
+    pub module_files: ModuleFiles,
     /// The kernel.
     pub kernel: Kernel,
     /// This process.
     pub process: Process,
+    /// The limits around this process.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Of this process's environment, the variables that decide over GPUDirect; paths that may be somebody's are left out.
+    #[serde(default)]
+    pub environment: Fact<BTreeMap<String, String>>,
+    /// The programs and libraries around GPUDirect.
+    #[serde(default)]
+    pub software: Software,
     /// The platform.
     pub platform: Platform,
     /// Command-line tools that a fix may name: where each is, or none.

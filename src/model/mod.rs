@@ -9,13 +9,16 @@ mod fact;
 mod facts;
 mod finding;
 mod idlist;
+mod limits;
 mod mapping;
 mod modprobe;
+mod module_files;
 mod nvml;
 mod pci;
 mod probe;
 mod rdma;
 mod snapshot;
+mod software;
 mod system;
 mod topology;
 mod verbs;
@@ -29,10 +32,12 @@ pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
 pub use finding::{Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary};
 pub use idlist::{IdList, IdListError};
+pub use limits::{Limits, RdmaGrant, Service, Setting};
 pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
+pub use module_files::{AtBoot, ModuleFile, ModuleFiles};
 pub use nvml::{Bar1, FabricRegistration, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
-pub use pci::{Attributes, Ids, LinkState, PciDevice, Place, Resource, RootBus};
+pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};
 pub use probe::{
     BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, PROBE_SCHEMA, ProbeReport, ProbeResult,
     ProbeVerdict, ProbedGpu,
@@ -42,9 +47,10 @@ pub use snapshot::{
     Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded, RecordedLibraries,
     SNAPSHOT_SCHEMA, Snapshot, ToolOutput,
 };
+pub use software::{Found, Library, Program, Software};
 pub use system::{
-    Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, NodeFile, NodeState, NumaNode, PeerMemory, Platform, PlatformKind,
-    Process,
+    Cma, Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, Mount, NodeFile, NodeState, NumaNode, PeerMemory, Platform,
+    PlatformKind, Process,
 };
 pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Topology, Verdict};
 pub use verbs::{DmabufAnswer, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial};

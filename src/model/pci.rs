@@ -1,5 +1,7 @@
 //! What is known of each PCI function: where it sits, what it is, how its attributes read.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -161,6 +163,19 @@ pub struct Attributes {
     pub physical_function: Fact<Option<Bdf>>,
     /// The link as `current_link_*` and `max_link_*` tell it, for those who may not read capabilities.
     pub link: Fact<Option<LinkState>>,
+    /// Errors that the kernel counted since boot; none where it counts none of this function's.
+    #[serde(default)]
+    pub errors: Fact<Option<ErrorCounts>>,
+}
+
+/// Errors of one function since boot, by the kernel's names (`aer_dev_fatal`, `aer_dev_correctable`); those that never
+/// happened are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorCounts {
+    /// Fatal ones, as in `MalfTLP`.
+    pub fatal: BTreeMap<String, u64>,
+    /// Corrected ones, as in `BadTLP`.
+    pub correctable: BTreeMap<String, u64>,
 }
 
 /// One line of `resource`.

@@ -102,6 +102,18 @@ pub struct Kernel {
     pub iommu_groups: BTreeMap<u32, Fact<String>>,
     /// The IOMMUs in `/sys/class/iommu`.
     pub iommus: Fact<Vec<String>>,
+    /// The contiguous memory allocator's share of memory; none where this kernel has none.
+    #[serde(default)]
+    pub cma: Fact<Option<Cma>>,
+}
+
+/// Memory that the contiguous memory allocator holds, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cma {
+    /// All of it.
+    pub total: u64,
+    /// What nobody uses.
+    pub free: u64,
 }
 
 /// Peer memory clients: the road `nvidia-peermem` opens for RDMA.
@@ -113,6 +125,12 @@ pub struct PeerMemory {
     pub nv_peer_mem: Fact<bool>,
     /// The clients in `/sys/kernel/mm/memory_peers`, as in `nv_mem`; none where the RDMA stack has no such interface.
     pub clients: Fact<Option<Vec<String>>>,
+    /// `/sys/module/nv_peer_mem/version`; none where that module is not loaded.
+    #[serde(default)]
+    pub nv_peer_mem_version: Fact<Option<String>>,
+    /// The parameter `peerdirect_support` of nvidia_peermem; none where the module is not loaded or older than it.
+    #[serde(default)]
+    pub peerdirect_support: Fact<Option<String>>,
 }
 
 /// A device node.
@@ -146,6 +164,9 @@ pub struct Gdrdrv {
     pub node: Option<NodeFile>,
     /// `/sys/module/gdrdrv/version`; none where the module is not loaded.
     pub version: Fact<Option<String>>,
+    /// `/proc/driver/gdrdrv/params` by name; none where the module is not loaded or older than that file (2.5).
+    #[serde(default)]
+    pub params: Fact<Option<BTreeMap<String, String>>>,
 }
 
 /// This process, as `/proc/self` shows it.
@@ -201,6 +222,26 @@ pub struct Platform {
     pub container_marks: Fact<Vec<String>>,
     /// What the user said with `--platform`.
     pub asserted: Option<PlatformKind>,
+    /// The kernel's lockdown: `none`, `integrity`, `confidentiality`; none where this kernel has no lockdown.
+    #[serde(default)]
+    pub lockdown: Fact<Option<String>>,
+    /// Whether the firmware booted in secure mode; none where there is no such firmware variable.
+    #[serde(default)]
+    pub secure_boot: Fact<Option<bool>>,
+    /// What is mounted at and below `/sys`.
+    #[serde(default)]
+    pub sys_mounts: Fact<Vec<Mount>>,
+}
+
+/// A mounted file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Mount {
+    /// Where.
+    pub at: String,
+    /// Its kind, as in `sysfs`, `tmpfs`.
+    pub kind: String,
+    /// Nothing can be written there.
+    pub read_only: bool,
 }
 
 /// Where the machine runs.

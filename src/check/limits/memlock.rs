@@ -5,8 +5,15 @@ use crate::model::{Fact, Process, Severity};
 
 const LIMITS: &str = "/proc/self/limits: Max locked memory";
 
-/// The kernel charges what a process pins against its limit, unless it has CAP_IPC_LOCK in the initial user namespace.
+/// The limit of this process, and what services on this machine give to the programs that they start.
 pub fn memlock(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let mut judgements = own(ctx);
+    judgements.extend(services(ctx));
+    judgements
+}
+
+/// The kernel charges what a process pins against its limit, unless it has CAP_IPC_LOCK in the initial user namespace.
+fn own(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let process = &ctx.facts.process;
     let subject = "this process";
     let soft = match process.memlock_soft {
@@ -38,6 +45,49 @@ pub fn memlock(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
 }
 
+/// Services whose units bound the programs that they start: they get systemd's default of 8 MiB where nothing says
+/// otherwise. What is started by hand in a container or a job may have another limit still.
+fn services(ctx: &Ctx<'_>) -> Option<Judgement> {
+    rdma::cards(ctx.facts).next()?;
+    let services = ctx.facts.limits.services.known()?;
+    let settings = ctx.facts.limits.memlock_settings.known()?;
+    let default = settings
+        .iter()
+        .rev()
+        .find(|setting| setting.line.starts_with("DefaultLimitMEMLOCK="));
+    let bounded: Vec<_> = services
+        .iter()
+        .filter_map(|service| {
+            let setting = service.memlock.as_ref().or(default);
+            let free = setting.is_some_and(|setting| setting.line.ends_with("=infinity"));
+            (!free).then_some((service, setting))
+        })
+        .collect();
+    if bounded.is_empty() {
+        return None;
+    }
+    let names = words::list(bounded.iter().map(|(service, _)| &service.name));
+    let message =
+        format!("Programs that {names} starts may lock little memory, where the job or container does not say more.");
+    let judgement = bounded.iter().fold(
+        Judgement::info(names, message),
+        |judgement, (service, setting)| match setting {
+            Some(setting) => judgement.evidence(&setting.path, &setting.line),
+            None => judgement.evidence(
+                format!("{}.service", service.name),
+                "no LimitMEMLOCK: systemd's default, 8 MiB",
+            ),
+        },
+    );
+    let first = bounded.first().map_or("", |(service, _)| &service.name);
+    Some(judgement.fix(
+        "memlock",
+        format!(
+            "systemctl edit {first}: [Service] LimitMEMLOCK=infinity, then restart it; for docker: --ulimit memlock=-1"
+        ),
+    ))
+}
+
 fn limited(ctx: &Ctx<'_>, soft: u64) -> Judgement {
     let subject = "this process";
     let counted = "Queues, host memory and GPU memory by nvidia-peermem count against it, GPU memory by dma-buf does not. \
@@ -61,9 +111,12 @@ fn limited(ctx: &Ctx<'_>, soft: u64) -> Judgement {
         Fact::Known(Some(hard)) => format!("{hard} bytes"),
         Fact::Unknown(why) => why.phrase().to_owned(),
     };
-    Judgement::broken(subject, message)
+    let judgement = Judgement::broken(subject, message)
         .weighing(weight)
-        .evidence("/proc/self/limits: Max locked memory, hard", hard)
+        .evidence("/proc/self/limits: Max locked memory, hard", hard);
+    let settings = ctx.facts.limits.memlock_settings.known().into_iter().flatten();
+    settings
+        .fold(judgement, |judgement, setting| judgement.evidence(&setting.path, &setting.line))
         .fix(
             "memlock",
             "for logins: '* - memlock unlimited' in a file of /etc/security/limits.d; for services (slurmd, containerd, \
@@ -75,7 +128,7 @@ fn limited(ctx: &Ctx<'_>, soft: u64) -> Judgement {
 mod tests {
     use super::*;
     use crate::check::testing::{findings, machine, only};
-    use crate::model::{Facts, Outcome, Why};
+    use crate::model::{Facts, Outcome, Service, Setting, Why};
 
     fn with(soft: Option<u64>, capabilities: u64) -> Facts {
         let mut facts = machine();
@@ -101,6 +154,30 @@ mod tests {
         for word in ["limits.d", "LimitMEMLOCK=infinity", "--ulimit memlock=-1"] {
             assert!(fix.command.contains(word), "{word}");
         }
+    }
+
+    #[test]
+    fn services_that_bound_their_programs_are_named() {
+        let mut facts = machine();
+        let setting = |path: &str, line: &str| Setting {
+            path: path.to_owned(),
+            line: line.to_owned(),
+        };
+        let service = |name: &str, memlock: Option<Setting>| Service {
+            name: name.to_owned(),
+            memlock,
+        };
+        let slurmd = "/usr/lib/systemd/system/slurmd.service";
+        facts.limits.services = Fact::Known(vec![
+            service("slurmd", Some(setting(slurmd, "LimitMEMLOCK=infinity"))),
+            service("docker", None),
+        ]);
+        let found = findings("limits.memlock", &facts, &["rdma"]);
+        assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Pass, Outcome::Info));
+        assert_eq!(found[1].subject, "docker");
+        let default = setting("/etc/systemd/system.conf", "DefaultLimitMEMLOCK=infinity");
+        facts.limits.memlock_settings = Fact::Known(vec![default]);
+        assert_eq!(findings("limits.memlock", &facts, &[]).len(), 1);
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! gdrdrv.node: the device node of gdrcopy's kernel module.
 
+use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, Judgement};
 use crate::model::{Fact, NodeState, Why};
 
 const NODE: &str = "/dev/gdrdrv";
 const MODULE: &str = "/sys/module/gdrdrv/version";
+/// Since 2.5.
+const PARAMS: &str = "/proc/driver/gdrdrv/params";
 
 /// The first release without the leaks and the use after free of 2.4.1 to 2.4.3.
 const SOUND: [u32; 3] = [2, 4, 4];
@@ -64,7 +67,11 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
         }
         Fact::Unknown(why) => return Judgement::unknown(NODE, why, "access to /dev/gdrdrv"),
     }
-    match ctx.facts.gdrdrv.version.present() {
+    if let Some(judgement) = other_flavour(ctx) {
+        return judgement;
+    }
+    let version = ctx.facts.gdrdrv.version.present().or_else(|| param(ctx, "Version"));
+    match version {
         Some(version) if is_older(version) => {
             let message =
                 format!("gdrdrv {version} leaks mappings and may crash the kernel: 2.4.4 is the first sound one.");
@@ -73,10 +80,41 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
                 .advice("install gdrdrv 2.4.4 or later")
         }
         Some(version) => {
-            Judgement::pass(NODE, format!("gdrdrv {version} is loaded and opens.")).evidence(MODULE, version)
+            let pass =
+                Judgement::pass(NODE, format!("gdrdrv {version} is loaded and opens.")).evidence(MODULE, version);
+            let said = ["Built for NVIDIA driver flavor", "Use persistent mapping"];
+            said.iter().fold(pass, |pass, name| match param(ctx, name) {
+                Some(value) => pass.evidence(format!("{PARAMS}: {name}"), value),
+                None => pass,
+            })
         }
         None => Judgement::pass(NODE, "gdrdrv is loaded and opens; its version is not known."),
     }
+}
+
+fn param<'a>(ctx: &'a Ctx<'_>, name: &str) -> Option<&'a String> {
+    ctx.facts.gdrdrv.params.present()?.get(name)
+}
+
+/// Built for the other flavour of the driver, it pins nothing (EINVAL).
+fn other_flavour(ctx: &Ctx<'_>) -> Option<Judgement> {
+    let built = param(ctx, "Built for NVIDIA driver flavor")?;
+    let wanted = match version::flavour(ctx.facts) {
+        Fact::Known(Some(Flavour::Open)) => "opensource",
+        Fact::Known(Some(Flavour::Proprietary)) => "proprietary",
+        _ => return None,
+    };
+    (["opensource", "proprietary"].contains(&built.as_str()) && built != wanted).then(|| {
+        let message = format!(
+            "gdrdrv was built for the {built} driver modules, and the {wanted} ones are loaded: it pins no GPU memory."
+        );
+        Judgement::broken(NODE, message)
+            .evidence(format!("{PARAMS}: Built for NVIDIA driver flavor"), built)
+            .evidence("/proc/driver/nvidia/version", wanted)
+            .advice(
+                "build gdrdrv again with this driver's sources (dkms: remove and install gdrdrv again), and reload it",
+            )
+    })
 }
 
 fn majors(ctx: &Ctx<'_>) -> Fact<Vec<u32>> {
@@ -173,6 +211,22 @@ mod tests {
             assert!(found.fix.expect("a fix").command.contains(fix));
             assert_eq!(findings("gdrdrv.node", &facts, &["gdrcopy"])[0].outcome, Outcome::Warn);
         }
+    }
+
+    #[test]
+    fn a_module_of_the_other_flavour_is_none() {
+        let mut facts = machine();
+        if let Fact::Known(Some(params)) = &mut facts.gdrdrv.params {
+            params.insert("Built for NVIDIA driver flavor".to_owned(), "proprietary".to_owned());
+        }
+        let found = &findings("gdrdrv.node", &facts, &["gdrcopy"])[0];
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert!(found.message.contains("built for the proprietary"), "{}", found.message);
+        facts.driver.version_line = Fact::Known(Some("NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned()));
+        assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Pass);
+        // Before 2.5 there is no such file.
+        facts.gdrdrv.params = Fact::Known(None);
+        assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Pass);
     }
 
     #[test]

@@ -1,13 +1,19 @@
 //! Kernel modules beside the driver, and their nodes.
 
+mod boot;
+mod buildable;
 mod gdrdrv;
+mod legacy;
 mod mapping;
 mod peermem;
 pub mod road;
 
 use super::Check;
 use crate::model::Severity;
+use boot::boot;
+use buildable::buildable;
 use gdrdrv::gdrdrv;
+use legacy::legacy;
 use mapping::mapping;
 use peermem::peermem;
 
@@ -27,9 +33,45 @@ pub const CHECKS: &[Check] = &[
         judge: peermem,
     },
     Check {
+        id: "peermem.buildable",
+        rule: "nvidia-peermem is on disk for this kernel, built with the symbols of an RDMA stack that is there.",
+        sources: "modules.dep and modules.symbols of the running kernel, /sys/kernel/mm/memory_peers",
+        severity: Severity::Error,
+        why: "nvidia-peermem that was built where no RDMA stack with peer memory was installed refuses to load: modprobe answers Invalid argument, and the kernel's log says nothing. Where there is no such file, modprobe is no cure.",
+        cure: "Install the RDMA stack first (DOCA-OFED), then the NVIDIA driver, and both again for a new kernel; or use dma-buf with the open modules.",
+        references: &[
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia-peermem/nvidia-peermem.c",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/pull/630",
+        ],
+        judge: buildable,
+    },
+    Check {
+        id: "peermem.legacy",
+        rule: "Of nv_peer_mem and nvidia-peermem one is loaded, and it suits the RDMA stack.",
+        sources: "/sys/module/nv_peer_mem, /sys/module/nvidia_peermem, /sys/module/mlx5_core/version",
+        severity: Severity::Warn,
+        why: "Both modules claim the same name in the RDMA stack. nv_peer_mem with a stack it was not made for deadlocks the node when a program ends.",
+        cure: "With driver 470 or later use nvidia-peermem and remove nv_peer_mem; with an older one, nv_peer_mem 1.3 on MLNX_OFED 5.4-3.0.3.0, 5.5-1.0.3.2 or later.",
+        references: &[
+            "https://docs.nvidia.com/networking/display/MLNXOFEDv543030",
+            "https://github.com/Mellanox/nv_peer_memory/pull/92",
+        ],
+        judge: legacy,
+    },
+    Check {
+        id: "peermem.boot",
+        rule: "The peer memory module that is loaded now is loaded again after a reboot.",
+        sources: "modules-load.d, /etc/modules, /etc/infiniband/nv_peer_mem.conf, multi-user.target.wants",
+        severity: Severity::Warn,
+        why: "Nothing loads nvidia-peermem by itself: no device asks for it. After a reboot, or a restart of the RDMA stack, registration of GPU memory answers Bad address.",
+        cure: "Name nvidia-peermem in a file of /etc/modules-load.d.",
+        references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
+        judge: boot,
+    },
+    Check {
         id: "gdrdrv.node",
-        rule: "The node of gdrcopy's kernel module is there, is its own, and opens.",
-        sources: "/dev/gdrdrv, /proc/devices, /sys/module/gdrdrv/version",
+        rule: "The node of gdrcopy's kernel module is there, is its own, and opens; the module suits the driver and is 2.4.4 or later.",
+        sources: "/dev/gdrdrv, /proc/devices, /proc/driver/gdrdrv/params, /sys/module/gdrdrv/version",
         severity: Severity::Info,
         why: "NVIDIA's libgdrapi maps GPU memory through /dev/gdrdrv. A node that is missing, stale or closed makes gdr_open fail; NCCL and UCX then do without. gdr's own library maps without it.",
         cure: "Load gdrdrv and make its node, or use gdr's libgdrapi.so.2.",

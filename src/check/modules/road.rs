@@ -1,7 +1,7 @@
 //! The two roads by which a NIC gets at GPU memory, as far as files tell of them.
 
-use crate::check::Ctx;
 use crate::check::version::{self, Flavour};
+use crate::check::{Ctx, rdma};
 use crate::model::{Fact, Why};
 
 /// The module that opens the one.
@@ -17,6 +17,36 @@ pub enum Road {
     Closed(String),
     /// It cannot be told: why, and from which source.
     Unknown(Why, String),
+}
+
+/// Both roads of each NIC: nvidia-peermem's and dma-buf's.
+fn roads(ctx: &Ctx<'_>) -> Vec<(Road, Road)> {
+    let of = |nic| {
+        let provider = rdma::driver(ctx.facts, nic);
+        let peer_memory = peer_memory(ctx, provider.known().map(String::as_str));
+        (peer_memory, dma_buf(ctx, &provider))
+    };
+    rdma::cards(ctx.facts).map(of).collect()
+}
+
+/// Whether dma-buf is open for every NIC: then nothing is lost without nvidia-peermem, but for software that knows it alone.
+pub fn dma_buf_everywhere(ctx: &Ctx<'_>) -> bool {
+    let roads = roads(ctx);
+    !roads.is_empty() && roads.iter().all(|(_, dma_buf)| matches!(dma_buf, Road::Open(_)))
+}
+
+/// Whether dma-buf is open for a NIC, and nvidia-peermem for none.
+pub fn dma_buf_alone(ctx: &Ctx<'_>) -> bool {
+    let roads = roads(ctx);
+    roads.iter().any(|(_, dma_buf)| matches!(dma_buf, Road::Open(_)))
+        && roads.iter().all(|(peer, _)| matches!(peer, Road::Closed(_)))
+}
+
+/// Whether nvidia-peermem is open for a NIC, and dma-buf for none.
+pub fn peer_memory_alone(ctx: &Ctx<'_>) -> bool {
+    let roads = roads(ctx);
+    roads.iter().any(|(peer, _)| matches!(peer, Road::Open(_)))
+        && roads.iter().all(|(_, dma_buf)| matches!(dma_buf, Road::Closed(_)))
 }
 
 /// The road that nvidia-peermem opens, by the marks it leaves in the RDMA stack.

@@ -84,7 +84,13 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting) -> Judgement {
         Severity::Error => {
             "it goes up to the root complex and back instead of straight through the switch: slow, or lost in the IOMMU"
         }
-        _ => "the root complex sends it through the IOMMU, which works where that does not translate, and is slower",
+        Severity::Warn => {
+            "the root complex sends it through the IOMMU, which works where that does not translate, and is slower"
+        }
+        Severity::Info => {
+            "the root complex sends it through the IOMMU, which works where that does not translate; between host bridges \
+             it goes through the root complex anyhow"
+        }
     };
     let mut message = format!("The {role} {port} {verb} ({bits}) the traffic of {pairs}: {effect}.");
     let translated = what.ends.iter().any(|end| is_translated(ctx, *end));

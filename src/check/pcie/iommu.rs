@@ -1,6 +1,6 @@
 //! pcie.iommu: the IOMMU leaves the addresses of these GPUs and NICs as they are.
 
-use super::{Ctx, endpoints, is_grace};
+use super::{Ctx, is_grace, own};
 use crate::check::{Judgement, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, Row, Severity, Why};
 
@@ -15,14 +15,15 @@ enum Domain {
     Translating(u32, String),
 }
 
-/// Each device whose addresses are translated; one judgement for all whose are not.
+/// Each device whose addresses are translated; one judgement for all whose are not. What virtual machines have is
+/// translated for them, and is no finding.
 pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
     let mut judgements = Vec::new();
     let (mut plain, mut unknown) = (Vec::new(), Vec::new());
-    for (row, bdf) in endpoints(ctx) {
+    for (row, bdf) in own(ctx) {
         match domain(ctx, bdf) {
             Fact::Known(Domain::Translating(group, kind)) => judgements.push(translated(ctx, row, bdf, group, &kind)),
             Fact::Known(of) => plain.push((row, bdf, of)),
@@ -37,7 +38,10 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
         judgements.push(Judgement::unknown(names, *why, "/sys/kernel/iommu_groups/*/type"));
     }
     match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", "There is no GPU and no NIC.")],
+        true => vec![Judgement::skip(
+            "machine",
+            "This machine itself uses no GPU and no NIC.",
+        )],
         false => judgements,
     }
 }

@@ -2,18 +2,28 @@
 
 mod acs;
 mod acs_vm;
+mod ats;
+mod errors;
 mod iommu;
 mod link;
 mod locality;
+mod payload;
 mod ports;
+mod shared;
 
 use acs::acs;
 use acs_vm::acs_vm;
+use ats::ats;
+use errors::errors;
 use iommu::iommu;
 use link::link;
 use locality::locality;
+use payload::payload;
+use shared::shared;
 
-use super::{Check, Ctx};
+pub use ports::redirecting;
+
+use super::{Check, Ctx, passthrough};
 use crate::model::{Bdf, Ids, Kind, Row, Severity};
 
 /// The checks of this family, in the order of a report.
@@ -65,6 +75,16 @@ pub const CHECKS: &[Check] = &[
         judge: iommu,
     },
     Check {
+        id: "pcie.ats",
+        rule: "A NIC has address translation services in a virtual machine, and none on bare metal with a GPU below its own switch.",
+        sources: "configuration space: Address Translation Service; driver links, platform",
+        severity: Severity::Info,
+        why: "In a virtual machine a NIC reaches a GPU straight through a switch only with addresses that it translated itself. On bare metal the capability makes the NIC's traffic take another way than its own switch.",
+        cure: "Set ATS_ENABLED in the card's firmware with mlxconfig on the host, and reset the card.",
+        references: &["https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo"],
+        judge: ats,
+    },
+    Check {
         id: "pcie.link",
         rule: "Every link above a GPU or a NIC is as wide and as fast as both of its ends can be.",
         sources: "configuration space: Link Status, current_link_*",
@@ -74,6 +94,39 @@ pub const CHECKS: &[Check] = &[
         references: &["PCI Express Base Specification, 7.5.3"],
         judge: link,
     },
+    Check {
+        id: "pcie.payload",
+        rule: "No device sends larger packets than the ports and peers on its ways take.",
+        sources: "configuration space: Device Control",
+        severity: Severity::Error,
+        why: "A packet with more payload than its receiver takes is malformed: the receiver reports a fatal error and drops it. 128 bytes everywhere works, and spends more on headers.",
+        cure: "Let the kernel set one payload below each root port: pci=pcie_bus_safe, or pci=pcie_bus_peer2peer for 128 bytes everywhere.",
+        references: &[
+            "PCI Express Base Specification, 2.2.2 and 7.5.3.4",
+            "https://docs.kernel.org/admin-guide/kernel-parameters.html",
+        ],
+        judge: payload,
+    },
+    Check {
+        id: "pcie.errors",
+        rule: "No fatal error was counted since boot on the way to a GPU or a NIC.",
+        sources: "/sys/bus/pci/devices/*/aer_dev_fatal, aer_dev_correctable",
+        severity: Severity::Warn,
+        why: "A fatal error takes a link down and loses what was under way. Corrected errors alone cost a little time and are common.",
+        cure: "Read the kernel's log of the time it happened; reseat the card, change the riser or cable, update firmware.",
+        references: &["https://docs.kernel.org/PCI/pcieaer-howto.html"],
+        judge: errors,
+    },
+    Check {
+        id: "pcie.shared",
+        rule: "Who else's traffic goes over the narrowest link between a GPU and its NIC.",
+        sources: "links of /sys/bus/pci/devices, configuration space: Link Status",
+        severity: Severity::Info,
+        why: "Devices that transfer at the same time over one link share what it carries.",
+        cure: "Nothing is broken. Measure the pairs together, or move a card to another switch.",
+        references: &["PCI Express Base Specification, 7.5.3"],
+        judge: shared,
+    },
 ];
 
 /// The GPUs, and the NICs that are cards, with their addresses.
@@ -81,6 +134,14 @@ fn endpoints<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
     let rows = ctx.topology.rows.iter();
     rows.filter(|row| matches!(row.kind, Kind::Gpu | Kind::Nic) && !row.software)
         .filter_map(|row| Some((row, row.bdf?)))
+}
+
+/// Those of them that this machine itself uses: what is handed to a virtual machine is set up for that.
+fn own<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
+    endpoints(ctx).filter(|(_, bdf)| {
+        let device = ctx.facts.device(*bdf);
+        device.is_none_or(|device| passthrough::holder(device).is_none())
+    })
 }
 
 /// Whether GPUs hang on NVIDIA's own CPUs (Grace, Vera): their memory is coherent over NVLink-C2C, and their ports' access

@@ -55,6 +55,12 @@ pub fn ports(ctx: &Ctx<'_>) -> Ports {
     ports
 }
 
+/// Whether a port is known to send a pair's traffic up where clearing its bits would mend that.
+pub fn redirecting(ctx: &Ctx<'_>) -> bool {
+    let found = ports(ctx);
+    found.redirecting.values().any(|port| port.weight > Severity::Info)
+}
+
 /// The devices without a known place, where they could have a partner.
 fn lost(ctx: &Ctx<'_>) -> Vec<String> {
     let alone = super::endpoints(ctx).count() < 2 || ctx.topology.rows_of(Kind::Gpu).next().is_none();
@@ -79,7 +85,8 @@ fn has_unknown_pair(ctx: &Ctx<'_>, row: &Row) -> bool {
     })
 }
 
-fn pairs(ctx: &Ctx<'_>) -> Vec<(usize, usize)> {
+/// Each GPU with its best NICs, and GPUs with each other where no NVLink is known to join them.
+pub fn pairs(ctx: &Ctx<'_>) -> Vec<(usize, usize)> {
     let topology = ctx.topology;
     let is_gpu = |row: usize| topology.rows.get(row).is_some_and(|row| row.kind == Kind::Gpu);
     let with_nics = topology.matches.iter().filter(|of| is_gpu(of.row));
@@ -109,7 +116,11 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
     };
     let (below_a_switch, weight) = match path.meeting {
         Meeting::Bridge(_) => (true, Severity::Error),
-        Meeting::HostBridge(_) | Meeting::Interconnect(..) => (false, Severity::Warn),
+        Meeting::HostBridge(_) => (false, Severity::Warn),
+        // Between host bridges it goes through the root complex whatever the bits are, and that the way is long is
+        // pcie.locality's to say. The kernel sets these bits wherever an IOMMU is on: a warning would be on every such
+        // machine, and clearing them mends nothing.
+        Meeting::Interconnect(..) => (false, Severity::Info),
     };
     for redirect in topo::redirects(ctx.forest, &path) {
         // What goes up to the root complex anyhow passes the switch's ports whatever their bits are.
@@ -141,10 +152,17 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
         port.bits.dedup();
         // Each pair clears what is in its way.
         port.cleared &= redirect.cleared;
-        port.weight = port.weight.max(weight);
-        port.pairs.push(name.clone());
-        port.ends
-            .extend([a, b].iter().filter_map(|row| ctx.topology.rows[*row].bdf));
+        // Who suffers most is named.
+        if weight > port.weight {
+            port.weight = weight;
+            port.pairs.clear();
+            port.ends.clear();
+        }
+        if weight == port.weight {
+            port.pairs.push(name.clone());
+            port.ends
+                .extend([a, b].iter().filter_map(|row| ctx.topology.rows[*row].bdf));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! platform.container: what a container lacks of the machine.
 
 use crate::check::{Ctx, Judgement, rdma, words};
-use crate::model::{Fact, NodeFile};
+use crate::model::{Fact, Mount, NodeFile, Process};
 
 const NAMESPACES: &str = "/proc/self/ns";
 
@@ -36,6 +36,13 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
     if ctx.facts.process.initial_user_namespace == Fact::Known(false) {
         told.push_str(" Its user namespace is its own: capabilities given to it count for nothing with the driver.");
     }
+    let masked = masked(ctx);
+    if !masked.is_empty() {
+        told.push_str(&format!(
+            " {} is covered: what gdr reads there is not the machine's.",
+            words::list(&masked)
+        ));
+    }
     told.push_str(" With RDMA in exclusive mode (rdma system), devices of other network namespaces do not show here.");
     let mut add = Vec::new();
     if missing.iter().any(|path| path.starts_with("/dev/nvidia")) {
@@ -47,11 +54,17 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
             .filter(|path| !path.starts_with("/dev/nvidia"))
             .map(|path| format!("--device={path}")),
     );
-    if matches!(ctx.facts.process.memlock_soft, Fact::Known(Some(_))) {
+    if matches!(ctx.facts.process.memlock_soft, Fact::Known(Some(_)))
+        && ctx.facts.process.capable(Process::CAP_IPC_LOCK) != Fact::Known(true)
+    {
+        // A capability works for root alone, and only in the initial user namespace: the limit works for everybody.
         add.push("--ulimit memlock=-1".to_owned());
     }
+    if !masked.is_empty() {
+        add.push("-v /sys:/sys:ro".to_owned());
+    }
     let advice = format!("start the container with {}", add.join(" "));
-    match (missing.is_empty(), add.is_empty()) {
+    let judgement = match (missing.is_empty(), add.is_empty()) {
         (true, true) => Judgement::info(subject, told),
         (true, false) => Judgement::info(subject, told).advice(advice),
         (false, _) => {
@@ -60,7 +73,26 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
                 .evidence("/dev", format!("no {list}"))
                 .advice(advice)
         }
+    };
+    match masked.is_empty() {
+        true => judgement,
+        false => judgement.evidence("/proc/self/mountinfo", words::list(&masked)),
     }
+}
+
+/// Parts of /sys that gdr reads and that another file system covers: engines put empty ones there.
+fn masked(ctx: &Ctx<'_>) -> Vec<String> {
+    const READ: [&str; 5] = ["/sys/bus", "/sys/class", "/sys/devices", "/sys/kernel", "/sys/module"];
+    let mounts = ctx.facts.platform.sys_mounts.known().into_iter().flatten();
+    let covers = |mount: &&Mount| {
+        let part = |part: &str| mount.at == part || mount.at.starts_with(&format!("{part}/"));
+        // Docker covers two that tell nothing of devices.
+        let harmless = ["/sys/devices/virtual/powercap", "/sys/devices/system/cpu"]
+            .iter()
+            .any(|path| mount.at.starts_with(path));
+        mount.kind == "tmpfs" && READ.iter().any(|of| part(of)) && !harmless
+    };
+    mounts.filter(covers).map(|mount| mount.at.clone()).collect()
 }
 
 /// The nodes that this machine's devices have and the container lacks. A container may be given some of the GPUs.
@@ -146,6 +178,34 @@ mod tests {
             command.contains("--gpus all") && command.contains("--device=/dev/infiniband/uverbs0"),
             "{command}"
         );
+    }
+
+    #[test]
+    fn covered_parts_of_sys_are_named_and_harmless_ones_are_not() {
+        let mut facts = with(&["namespace pid:[4026532000]"]);
+        let tmpfs = |at: &str| Mount {
+            at: at.to_owned(),
+            kind: "tmpfs".to_owned(),
+            read_only: true,
+        };
+        facts.platform.sys_mounts = Fact::Known(vec![
+            tmpfs("/sys/firmware"),
+            tmpfs("/sys/devices/virtual/powercap"),
+            tmpfs("/sys/class/infiniband"),
+        ]);
+        let found = only("platform.container", &facts);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert!(
+            found.message.contains(" /sys/class/infiniband is covered"),
+            "{}",
+            found.message
+        );
+        assert!(found.fix.expect("advice").command.contains("-v /sys:/sys:ro"));
+        // Root of the machine's own user namespace is not bound by the limit.
+        facts.platform.sys_mounts = Fact::Known(Vec::new());
+        facts.process.memlock_soft = Fact::Known(Some(65536));
+        facts.process.capabilities = Fact::Known(1 << 14);
+        assert_eq!(only("platform.container", &facts).fix, None);
     }
 
     #[test]

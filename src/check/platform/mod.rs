@@ -1,12 +1,18 @@
 //! What the machine is: a guest, a container.
 
+mod cma;
 mod container;
 mod guest;
+mod kernel;
+mod lockdown;
 
 use super::Check;
 use crate::model::Severity;
+use cma::cma;
 use container::container;
 use guest::guest;
+use kernel::kernel;
+use lockdown::lockdown;
 
 /// The checks of this family, in the order of a report.
 pub const CHECKS: &[Check] = &[
@@ -22,12 +28,45 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "platform.container",
-        rule: "A container has the nodes of the machine's GPUs and NICs.",
-        sources: "/proc/self/ns, /dev",
+        rule: "A container has the nodes of the machine's GPUs and NICs, and sees their part of /sys.",
+        sources: "/proc/self/ns, /proc/self/mountinfo, /proc/self/uid_map, /dev",
         severity: Severity::Warn,
         why: "A container sees the nodes it was given. A GPU or NIC without its node is not there for its programs, whatever the machine has.",
         cure: "Add the nodes: --device, or the GPU and RDMA device plugins.",
         references: &["https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/"],
         judge: container,
+    },
+    Check {
+        id: "platform.lockdown",
+        rule: "The kernel's lockdown is not in the way of the driver, nor of a repair.",
+        sources: "/sys/kernel/security/lockdown, the firmware's variable SecureBoot",
+        severity: Severity::Warn,
+        why: "A locked kernel loads signed modules only and lets nobody write configuration space: an unsigned driver or gdrdrv does not load, and setpci is refused.",
+        cure: "Sign the modules and enrol the key, mend ports by kernel parameters instead of setpci, or switch Secure Boot off.",
+        references: &["https://man7.org/linux/man-pages/man7/kernel_lockdown.7.html"],
+        judge: lockdown,
+    },
+    Check {
+        id: "platform.kernel",
+        rule: "What the kernel's release brings along for GPUDirect.",
+        sources: "/proc/sys/kernel/osrelease",
+        severity: Severity::Info,
+        why: "mlx5 registers dma-bufs since 5.12 and takes them for queue memory since 6.1; pci=config_acs= works for several ports since 6.15. Vendors carry some of it in older releases.",
+        cure: "Use nvidia-peermem on an older kernel, or a later kernel.",
+        references: &[
+            "https://docs.kernel.org/driver-api/dma-buf.html",
+            "https://docs.kernel.org/admin-guide/kernel-parameters.html",
+        ],
+        judge: kernel,
+    },
+    Check {
+        id: "platform.cma",
+        rule: "How much memory is set aside for contiguous allocations, whose pages cannot stay pinned.",
+        sources: "/proc/meminfo: CmaTotal, CmaFree; /proc/cmdline",
+        severity: Severity::Info,
+        why: "Pages in that memory are moved before they are pinned. Where that fails a registration answers ENOMEM, though locked memory is unlimited.",
+        cure: "Boot with cma=0, and without kho=on, where registrations fail so.",
+        references: &["https://docs.kernel.org/core-api/pin_user_pages.html"],
+        judge: cma,
     },
 ];

@@ -70,6 +70,7 @@ fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -
             resources: Fact::Known(vec![window(0, 16 << 20), window(2, 256 << 30), window(4, 32 << 20)]),
             iommu_group: Fact::Known(None),
             physical_function: Fact::Known(None),
+            errors: Fact::Known(Some(ErrorCounts::default())),
             ..Attributes::default()
         })),
     }
@@ -253,10 +254,21 @@ pub fn machine() -> Facts {
         nvidia_peermem: Fact::Known(true),
         nv_peer_mem: Fact::Known(false),
         clients: Fact::Known(Some(vec!["nv_mem".to_owned(), "nv_mem_nc".to_owned()])),
+        nv_peer_mem_version: Fact::Known(None),
+        peerdirect_support: Fact::Known(Some("0".to_owned())),
     };
     facts.gdrdrv = Gdrdrv {
         node: Some(node("/dev/gdrdrv", 240)),
         version: Fact::Known(Some("2.5".to_owned())),
+        params: Fact::Known(Some(
+            [
+                ("Version", "2.5"),
+                ("Built for NVIDIA driver flavor", "opensource"),
+                ("Use persistent mapping", "yes"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        )),
     };
     facts.kernel = Kernel {
         release: Fact::Known("6.8.0-90-generic".to_owned()),
@@ -265,6 +277,30 @@ pub fn machine() -> Facts {
         char_devices: Fact::Known(BTreeMap::from([("gdrdrv".to_owned(), vec![240])])),
         iommu_groups: BTreeMap::new(),
         iommus: Fact::Known(Vec::new()),
+        cma: Fact::Known(None),
+    };
+    facts.module_files = ModuleFiles {
+        on_disk: Fact::Known(Some(vec![module_file(
+            "nvidia_peermem",
+            &["ib_uverbs", "ib_core", "nvidia"],
+        )])),
+        peer_memory_exporters: Fact::Known(Some(vec!["ib_uverbs".to_owned()])),
+        at_boot: Fact::Known(vec![AtBoot {
+            path: "/etc/modules-load.d/nvidia-peermem.conf".to_owned(),
+            names: "nvidia-peermem".to_owned(),
+        }]),
+        ofed: Fact::Known(Some("24.10-1.1.4".to_owned())),
+    };
+    facts.limits = Limits {
+        memlock_settings: Fact::Known(Vec::new()),
+        services: Fact::Known(Vec::new()),
+        rdma_cgroup: Fact::Known(Vec::new()),
+        max_map_count: Fact::Known(65530),
+    };
+    facts.environment = Fact::Known(BTreeMap::new());
+    facts.software = Software {
+        libraries: Fact::Known(Vec::new()),
+        perftest: Fact::Known(None),
     };
     facts.modprobe = Modprobe {
         directories: vec!["/etc/modprobe.d".to_owned()],
@@ -294,9 +330,21 @@ pub fn machine() -> Facts {
         architecture: Fact::Known("x86_64".to_owned()),
         dmi_vendor: Fact::Known(Some("Supermicro".to_owned())),
         container_marks: Fact::Known(Vec::new()),
+        lockdown: Fact::Known(Some("none".to_owned())),
+        secure_boot: Fact::Known(None),
+        sys_mounts: Fact::Known(Vec::new()),
         ..Platform::default()
     };
     facts
+}
+
+/// A module on disk and what it needs.
+pub fn module_file(name: &str, needs: &[&str]) -> ModuleFile {
+    ModuleFile {
+        name: name.to_owned(),
+        path: format!("updates/dkms/{}.ko.zst", name.replace('_', "-")),
+        needs: needs.iter().map(|name| (*name).to_owned()).collect(),
+    }
 }
 
 fn driver() -> Driver {

@@ -37,7 +37,7 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     walk.list("nvidia_nodes", &a.nvidia_nodes, &b.nvidia_nodes, |node| {
         node.path.clone()
     });
-    areas!(numa unnamed_nics nvme nvml cuda verbs driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric rdma_stack);
+    areas!(numa unnamed_nics nvme nvml cuda verbs driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric rdma_stack module_files);
     let mapping = |facts: &Facts| facts.mapping.clone().unwrap_or(Fact::Unknown(Why::NotCovered));
     walk.area(&["mapping"], &mapping(a), &mapping(b));
     let mut found = walk.found;

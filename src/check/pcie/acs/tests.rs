@@ -85,6 +85,27 @@ fn at_the_root_complex_root_ports_alone_count_and_warn() {
 }
 
 #[test]
+fn between_host_bridges_the_bits_are_worth_knowing_only() {
+    let mut facts = machine();
+    facts.add(root_port("0000:80:01.0"));
+    for (device, bridges) in [(NIC, vec![bdf("0000:80:01.0")]), ("0000:80:01.0", Vec::new())] {
+        facts.device_mut(device).place = Fact::Known(Place {
+            root: RootBus { domain: 0, bus: 0x80 },
+            rooted: true,
+            bridges,
+        });
+    }
+    for port in [ROOT_PORT, "0000:80:01.0"] {
+        set_acs(&mut facts, port, 0x1d);
+    }
+    // The kernel sets them wherever an IOMMU is on: a machine without switches would never be without a warning.
+    let found = findings("pcie.acs", &facts, &["rdma"]);
+    let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
+    assert_eq!(outcomes, [(ROOT_PORT, Outcome::Info), ("0000:80:01.0", Outcome::Info)]);
+    assert!(found[0].message.contains("GPU0 and NIC0 (NODE)") && found[0].message.contains("anyhow"));
+}
+
+#[test]
 fn gpus_joined_by_nvlink_are_not_judged_and_doubt_is_said() {
     for (links, outcome, word) in [
         (Fact::Known(4), None, ""),

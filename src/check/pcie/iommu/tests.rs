@@ -103,6 +103,17 @@ fn an_smmu_is_normal_on_arm() {
 }
 
 #[test]
+fn what_a_virtual_machine_has_is_translated_for_it() {
+    let mut facts = with("DMA-FQ");
+    crate::check::testing::bind(&mut facts, GPU, Some("vfio-pci"));
+    let found = only("pcie.iommu", &facts);
+    assert_eq!(
+        (found.outcome, found.subject.as_str()),
+        (Outcome::Pass, "NIC0 (0000:04:00.0)")
+    );
+}
+
+#[test]
 fn an_unknown_architecture_gets_both_parameters() {
     let mut facts = with("DMA");
     facts.platform.architecture = Fact::Unknown(Why::NotCovered);

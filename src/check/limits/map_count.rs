@@ -1,0 +1,48 @@
+//! limits.map-count: how many mappings a process may have.
+
+use crate::check::{Ctx, Judgement, unknown_if};
+use crate::model::Fact;
+
+const SOURCE: &str = "/proc/sys/vm/max_map_count";
+/// The kernel's default: what programs are written for.
+const DEFAULT: u64 = 65530;
+
+/// At least the kernel's default.
+pub fn map_count(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let count = &ctx.facts.limits.max_map_count;
+    if let Some(unknown) = unknown_if(count, "machine", SOURCE) {
+        return vec![unknown];
+    }
+    let Fact::Known(count) = *count else {
+        return Vec::new();
+    };
+    let judgement = match count >= DEFAULT {
+        true => Judgement::pass("machine", format!("A process may have {count} mappings.")),
+        false => Judgement::broken(
+            "machine",
+            format!(
+                "A process may have {count} mappings, fewer than the kernel's default of {DEFAULT}: programs that map many \
+                 GPU buffers end in Cannot allocate memory."
+            ),
+        )
+        .advice(format!("sysctl vm.max_map_count={DEFAULT}, or more")),
+    };
+    vec![judgement.evidence(SOURCE, count.to_string())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{machine, only};
+    use crate::model::{Facts, Outcome};
+
+    #[test]
+    fn fewer_than_the_default_are_few() {
+        let mut facts = machine();
+        for (count, outcome) in [(65530, Outcome::Pass), (262_144, Outcome::Pass), (65529, Outcome::Info)] {
+            facts.limits.max_map_count = Fact::Known(count);
+            assert_eq!(only("limits.map-count", &facts).outcome, outcome, "{count}");
+        }
+        assert_eq!(only("limits.map-count", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

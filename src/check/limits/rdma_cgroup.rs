@@ -1,0 +1,102 @@
+//! limits.rdma-cgroup: what the RDMA controller leaves this process's control group.
+
+use crate::check::{Ctx, Judgement, unknown_if};
+use crate::model::{Fact, RdmaGrant, Severity};
+
+const SOURCE: &str = "rdma.max of this process's control groups";
+
+/// Each bound that is used up; one judgement for the others.
+pub fn rdma_cgroup(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let subject = "this process";
+    let grants = &ctx.facts.limits.rdma_cgroup;
+    if let Some(unknown) = unknown_if(grants, subject, "/proc/self/cgroup, rdma.max") {
+        return vec![unknown];
+    }
+    let grants: Vec<&RdmaGrant> = grants.known().into_iter().flatten().collect();
+    if grants.is_empty() {
+        let pass = Judgement::pass(subject, "No RDMA controller bounds this process.");
+        return vec![pass.evidence(SOURCE, "no bound")];
+    }
+    let mut judgements = Vec::new();
+    let mut left = Vec::new();
+    for grant in grants {
+        match &grant.used {
+            Fact::Known(used) if *used >= grant.most => judgements.push(used_up(grant, *used)),
+            Fact::Known(used) => left.push((grant, *used)),
+            Fact::Unknown(why) => {
+                let source = format!("{}/rdma.current", grant.group);
+                judgements.push(Judgement::unknown(grant.device.clone(), *why, &source));
+            }
+        }
+    }
+    if !left.is_empty() {
+        let pass = Judgement::pass(
+            subject,
+            "The RDMA controller bounds this process, and leaves it some of everything.",
+        );
+        judgements.push(left.iter().fold(pass, |pass, (grant, used)| {
+            pass.evidence(source(grant), format!("{used} of {}", grant.most))
+        }));
+    }
+    judgements
+}
+
+fn used_up(grant: &RdmaGrant, used: u64) -> Judgement {
+    let what = match grant.resource.as_str() {
+        "hca_handle" => "open the device once more",
+        _ => "make a queue or a region more",
+    };
+    let message = format!(
+        "The control group may have {} of {} on {}, and has {used}: no process in it may {what}.",
+        grant.most, grant.resource, grant.device
+    );
+    Judgement::broken(grant.device.clone(), message)
+        .weighing(Severity::Warn)
+        .evidence(source(grant), format!("{used} of {}", grant.most))
+        .advice(format!(
+            "echo '{} {}=max' > {}/rdma.max as root, or raise it where Slurm, Kubernetes or systemd set it",
+            grant.device, grant.resource, grant.group
+        ))
+}
+
+fn source(grant: &RdmaGrant) -> String {
+    format!(
+        "{}/rdma.max, rdma.current: {} {}",
+        grant.group, grant.device, grant.resource
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{findings, machine, only};
+    use crate::model::{Facts, Outcome, Why};
+
+    #[test]
+    fn what_is_used_up_warns() {
+        let mut facts = machine();
+        assert_eq!(only("limits.rdma-cgroup", &facts).outcome, Outcome::Pass);
+        let grant = |resource: &str, most, used| RdmaGrant {
+            group: "/sys/fs/cgroup/job".to_owned(),
+            device: "mlx5_0".to_owned(),
+            resource: resource.to_owned(),
+            most,
+            used,
+        };
+        facts.limits.rdma_cgroup = Fact::Known(vec![
+            grant("hca_handle", 2, Fact::Known(1)),
+            grant("hca_object", 100, Fact::Known(100)),
+        ]);
+        let found = findings("limits.rdma-cgroup", &facts, &[]);
+        let outcomes: Vec<_> = found.iter().map(|f| f.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Warn, Outcome::Pass]);
+        assert!(
+            found[0].message.contains("100 of hca_object on mlx5_0"),
+            "{}",
+            found[0].message
+        );
+        facts.limits.rdma_cgroup = Fact::Known(vec![grant("hca_handle", 2, Fact::Unknown(Why::Denied))]);
+        assert_eq!(only("limits.rdma-cgroup", &facts).outcome, Outcome::Unknown);
+        assert_eq!(only("limits.rdma-cgroup", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

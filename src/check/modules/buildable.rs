@@ -1,0 +1,212 @@
+//! peermem.buildable: nvidia-peermem is on disk for this kernel, built with the symbols of an RDMA stack that is there.
+//!
+//! Its file tells before it is loaded: `modules.dep` lists ib_core or ib_uverbs among what it needs if and only if it was
+//! built with their symbols. Built without, its initialisation answers EINVAL and logs nothing.
+
+use super::road;
+use crate::check::{Ctx, Judgement, rdma, unknown_if, version};
+use crate::model::{Fact, ModuleFile, Severity, Why};
+
+const DEP: &str = "modules.dep of this kernel";
+const SYMBOLS: &str = "modules.symbols of this kernel";
+const SYMBOL: &str = "ib_register_peer_memory_client";
+/// The first driver branch with nvidia-peermem.
+const FIRST: u32 = 470;
+
+/// Whether modprobe would help.
+pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband") {
+        return vec![unknown];
+    }
+    if rdma::cards(ctx.facts).next().is_none() {
+        return vec![Judgement::skip(
+            "machine",
+            "There is no NIC that could reach GPU memory.",
+        )];
+    }
+    let branch = match version::driver(ctx.facts) {
+        Fact::Known(None) => return vec![Judgement::skip("machine", "The NVIDIA driver is not loaded.")],
+        Fact::Known(Some(version)) => version::branch(&version),
+        Fact::Unknown(why) => return vec![Judgement::unknown("nvidia-peermem", why, "/sys/module/nvidia/version")],
+    };
+    if branch.is_some_and(|branch| branch < FIRST) {
+        let message = "Drivers before 470 have no nvidia-peermem: nv_peer_mem is theirs.";
+        return vec![Judgement::skip("machine", message)];
+    }
+    if let Some(client) = client(ctx) {
+        let judgement = Judgement::pass(
+            "nvidia-peermem",
+            "nvidia-peermem is loaded, and the RDMA stack took it.",
+        );
+        return vec![judgement.evidence(road::CLIENTS, client)];
+    }
+    vec![match ctx.facts.module_files.find("nvidia_peermem") {
+        Fact::Known(Some(module)) => built(ctx, module),
+        Fact::Known(None) => weigh(
+            ctx,
+            Judgement::broken(
+                "nvidia-peermem",
+                format!(
+                    "There is no nvidia-peermem.ko for {}: modprobe finds nothing to load.",
+                    kernel(ctx)
+                ),
+            )
+            .evidence(DEP, "no nvidia-peermem")
+            .advice("install the RDMA stack (DOCA-OFED), then reinstall the NVIDIA driver for this kernel"),
+        ),
+        // In a container the modules of the machine are not there.
+        Fact::Unknown(why) => Judgement::unknown("nvidia-peermem", why, DEP)
+            .needs("gdr doctor on the machine itself, where /lib/modules is"),
+    }]
+}
+
+fn client(ctx: &Ctx<'_>) -> Option<String> {
+    let peers = &ctx.facts.peer_memory;
+    let client = peers
+        .clients
+        .present()?
+        .iter()
+        .find(|name| name.starts_with("nv_mem"))?;
+    (peers.nvidia_peermem == Fact::Known(true)).then(|| client.clone())
+}
+
+fn kernel(ctx: &Ctx<'_>) -> String {
+    match ctx.facts.kernel.release.known() {
+        Some(release) => format!("kernel {release}"),
+        None => "this kernel".to_owned(),
+    }
+}
+
+fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
+    let stack: Vec<&str> = module
+        .needs
+        .iter()
+        .map(String::as_str)
+        .filter(|name| is_stack(name))
+        .collect();
+    let needs = match module.needs.is_empty() {
+        true => "nothing".to_owned(),
+        false => module.needs.join(", "),
+    };
+    let dep = |judgement: Judgement| judgement.evidence(DEP, format!("{} needs {needs}", module.path));
+    if !stack.is_empty() {
+        let message = format!(
+            "nvidia-peermem of {} was built with the RDMA stack's symbols ({}).",
+            kernel(ctx),
+            stack.join(", ")
+        );
+        return dep(Judgement::pass("nvidia-peermem", message));
+    }
+    match &ctx.facts.module_files.peer_memory_exporters {
+        Fact::Known(Some(exporters)) if exporters.is_empty() => weigh(
+            ctx,
+            dep(Judgement::broken(
+                "nvidia-peermem",
+                format!(
+                    "No module of {} exports {SYMBOL}: its RDMA stack has no peer memory, and modprobe nvidia-peermem \
+                     answers Invalid argument or Unknown symbol.",
+                    kernel(ctx)
+                ),
+            ))
+            .evidence(SYMBOLS, format!("no {SYMBOL}"))
+            .advice("install DOCA-OFED for this kernel (or rebuild its modules for it), then reinstall the NVIDIA driver"),
+        ),
+        Fact::Known(Some(exporters)) => weigh(
+            ctx,
+            dep(Judgement::broken(
+                "nvidia-peermem",
+                format!(
+                    "nvidia-peermem of {} was built without the RDMA stack's symbols: modprobe answers Invalid argument \
+                     and logs nothing.",
+                    kernel(ctx)
+                ),
+            ))
+            .evidence(SYMBOLS, format!("{SYMBOL} in {}", exporters.join(", ")))
+            .advice("reinstall the NVIDIA driver now that the RDMA stack is here (dkms: remove and install it again)"),
+        ),
+        Fact::Known(None) => Judgement::unknown("nvidia-peermem", Why::NotCovered, SYMBOLS),
+        Fact::Unknown(why) => Judgement::unknown("nvidia-peermem", *why, SYMBOLS),
+    }
+}
+
+fn is_stack(name: &str) -> bool {
+    name == "ib_core" || name == "ib_uverbs"
+}
+
+/// Where dma-buf is open for every NIC, only software that knows nvidia-peermem alone misses it.
+fn weigh(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
+    match road::dma_buf_everywhere(ctx) {
+        false => judgement,
+        true => Judgement {
+            message: format!("{} dma-buf is open without it.", judgement.message),
+            ..judgement.weighing(Severity::Info)
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{findings, machine, module_file, only};
+    use crate::model::{Facts, Outcome};
+
+    /// Not loaded, under the proprietary modules: dma-buf is closed.
+    fn with(needs: Option<&[&str]>, exporters: &[&str]) -> Facts {
+        let mut facts = machine();
+        facts.driver.version_line = Fact::Known(Some("NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned()));
+        facts.peer_memory.nvidia_peermem = Fact::Known(false);
+        facts.peer_memory.clients = Fact::Known(None);
+        let module = needs.map(|needs| module_file("nvidia_peermem", needs));
+        facts.module_files.on_disk = Fact::Known(Some(module.into_iter().collect()));
+        let exporters = exporters.iter().map(|name| (*name).to_owned()).collect();
+        facts.module_files.peer_memory_exporters = Fact::Known(Some(exporters));
+        facts
+    }
+
+    #[test]
+    fn what_it_needs_tells_how_it_was_built() {
+        let only = |facts: &Facts| only("peermem.buildable", facts);
+        assert!(only(&machine()).message.contains("loaded"));
+        let found = only(&with(Some(&["ib_uverbs", "ib_core", "nvidia"]), &["ib_uverbs"]));
+        assert_eq!(found.outcome, Outcome::Pass);
+        let found = only(&with(Some(&["nvidia"]), &["ib_uverbs"]));
+        assert_eq!(found.outcome, Outcome::Fail);
+        assert!(found.message.contains("built without") && found.message.contains("logs nothing"));
+        let found = only(&with(Some(&["nvidia"]), &[]));
+        assert!(found.message.contains("has no peer memory"), "{}", found.message);
+        let found = only(&with(None, &["ib_core"]));
+        assert!(
+            found
+                .message
+                .contains("no nvidia-peermem.ko for kernel 6.8.0-90-generic")
+        );
+    }
+
+    #[test]
+    fn where_dma_buf_is_open_it_is_worth_knowing_only() {
+        let mut facts = with(None, &[]);
+        facts.driver = machine().driver;
+        let found = only("peermem.buildable", &facts);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert!(found.message.ends_with("dma-buf is open without it."));
+        assert_eq!(
+            findings("peermem.buildable", &facts, &["rdma"])[0].outcome,
+            Outcome::Info
+        );
+    }
+
+    #[test]
+    fn without_the_list_it_is_unknown() {
+        let mut facts = with(None, &[]);
+        facts.module_files.on_disk = Fact::Known(None);
+        let found = only("peermem.buildable", &facts);
+        assert_eq!(found.outcome, Outcome::Unknown);
+        assert!(found.needs.is_some_and(|needs| needs.contains("/lib/modules")));
+        facts.driver.version_line = Fact::Known(None);
+        facts.driver.module_version = Fact::Known(None);
+        assert_eq!(only("peermem.buildable", &facts).outcome, Outcome::Skip);
+        facts.driver.module_version = Fact::Known(Some("460.91.03".to_owned()));
+        assert_eq!(only("peermem.buildable", &facts).outcome, Outcome::Skip);
+        assert_eq!(only("peermem.buildable", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

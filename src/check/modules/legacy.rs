@@ -1,0 +1,178 @@
+//! peermem.legacy: nv_peer_mem, the module that nvidia-peermem replaced, and the RDMA stack it belongs to.
+//!
+//! nv_peer_mem 1.2 and later need the fix 2696789 in MLNX_OFED (release notes of 5.4-3.0.3.0 and 5.5-1.0.3.2), 1.1 is the
+//! last for 4.9 LTS; with another stack a killed program may deadlock the node.
+
+use crate::check::{Ctx, Judgement, unknown_if, version};
+use crate::model::{Fact, Severity};
+
+const MODULE: &str = "/sys/module/nv_peer_mem";
+const OFED: &str = "/sys/module/mlx5_core/version";
+/// Since when the driver brings nvidia-peermem.
+const SUCCESSOR: u32 = 470;
+
+/// What is loaded of the two, and whether it suits the stack.
+pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let peers = &ctx.facts.peer_memory;
+    let unknown = unknown_if(&peers.nv_peer_mem, "nv_peer_mem", MODULE);
+    if let Some(unknown) =
+        unknown.or_else(|| unknown_if(&peers.nvidia_peermem, "nv_peer_mem", "/sys/module/nvidia_peermem"))
+    {
+        return vec![unknown];
+    }
+    let new = peers.nvidia_peermem == Fact::Known(true);
+    vec![match (peers.nv_peer_mem == Fact::Known(true), new) {
+        (false, false) => Judgement::skip("machine", "Neither nv_peer_mem nor nvidia-peermem is loaded."),
+        (false, true) => successor(ctx),
+        (true, true) => Judgement::broken(
+            "nv_peer_mem",
+            "nv_peer_mem and nvidia-peermem are both loaded: both are clients of one name, and only one gets GPU memory.",
+        )
+        .weighing(Severity::Error)
+        .evidence(MODULE, "loaded")
+        .evidence("/sys/module/nvidia_peermem", "loaded")
+        .fix("peermem", "modprobe -r nv_peer_mem, remove its package, and modprobe -r nvidia-peermem && modprobe nvidia-peermem"),
+        (true, false) => old(ctx),
+    }]
+}
+
+/// nvidia-peermem alone. With MLNX_OFED 4.9 LTS it wants its parameter.
+fn successor(ctx: &Ctx<'_>) -> Judgement {
+    let ofed = ctx.facts.module_files.ofed.present();
+    let parameter = ctx.facts.peer_memory.peerdirect_support.present();
+    let lts = ofed.is_some_and(|ofed| numbers(ofed).starts_with(&[4, 9]));
+    let parameter_is = parameter.map_or("not there", String::as_str);
+    let judgement = match lts && parameter_is != "1" {
+        true => Judgement::broken(
+            "nvidia-peermem",
+            "With MLNX_OFED 4.9 nvidia-peermem needs its parameter peerdirect_support=1.",
+        )
+        .advice("add 'options nvidia-peermem peerdirect_support=1' to a file of /etc/modprobe.d, and load it again"),
+        false => Judgement::pass(
+            "nvidia-peermem",
+            "nvidia-peermem alone is loaded, its predecessor is not.",
+        ),
+    };
+    let judgement = judgement.evidence(MODULE, "not loaded");
+    match ofed {
+        Some(ofed) => judgement
+            .evidence(OFED, ofed)
+            .evidence("/sys/module/nvidia_peermem/parameters/peerdirect_support", parameter_is),
+        None => judgement,
+    }
+}
+
+fn old(ctx: &Ctx<'_>) -> Judgement {
+    let version = match &ctx.facts.peer_memory.nv_peer_mem_version {
+        Fact::Known(Some(version)) => version.as_str(),
+        Fact::Known(None) => "of unknown version",
+        Fact::Unknown(why) => return Judgement::unknown("nv_peer_mem", *why, "/sys/module/nv_peer_mem/version"),
+    };
+    let ofed = match &ctx.facts.module_files.ofed {
+        Fact::Known(ofed) => ofed.as_deref(),
+        Fact::Unknown(why) => return Judgement::unknown("nv_peer_mem", *why, OFED),
+    };
+    let newer = numbers(version).as_slice() >= [1, 2].as_slice();
+    let stack = ofed.map(numbers);
+    let judgement = match stack.as_deref() {
+        Some(stack) if newer && !has_fix(stack) => Judgement::broken(
+            "nv_peer_mem",
+            format!(
+                "nv_peer_mem {version} needs MLNX_OFED with fix 2696789 (5.4-3.0.3.0, 5.5-1.0.3.2 or later): without it, \
+                 ending a program may deadlock the node."
+            ),
+        )
+        .advice("update MLNX_OFED (DOCA-OFED)"),
+        Some(stack) if !newer && stack >= [5].as_slice() => Judgement::broken(
+            "nv_peer_mem",
+            format!(
+                "nv_peer_mem {version} belongs to MLNX_OFED 4.9 LTS: with a newer stack, ending a program may deadlock the \
+                 node."
+            ),
+        )
+        .fix("peermem", "modprobe -r nv_peer_mem && modprobe nvidia-peermem (driver 470 or later), or install nv_peer_mem 1.3"),
+        _ => Judgement::info("nv_peer_mem", format!("nv_peer_mem {version} is loaded; NVIDIA no longer maintains it.")),
+    };
+    let branch = version::driver(ctx.facts)
+        .present()
+        .and_then(|version| version::branch(version));
+    let judgement = match branch {
+        Some(SUCCESSOR..) if judgement.fix.is_none() => judgement.fix(
+            "peermem",
+            "modprobe -r nv_peer_mem && modprobe nvidia-peermem: this driver brings it",
+        ),
+        _ => judgement,
+    };
+    judgement
+        .evidence("/sys/module/nv_peer_mem/version", version)
+        .evidence(OFED, ofed.unwrap_or("no version: not MLNX_OFED"))
+}
+
+/// `5.4-3.0.3` is 5, 4, 3, 0, 3.
+fn numbers(version: &str) -> Vec<u32> {
+    let parts = version.split(|c: char| !c.is_ascii_digit());
+    parts.map_while(|part| part.parse().ok()).collect()
+}
+
+/// Fixed in 5.4 from 3.0.3 on, in 5.5 from 1.0.3 on, and in all later ones.
+fn has_fix(stack: &[u32]) -> bool {
+    match stack {
+        [5, 4, rest @ ..] => rest >= [3, 0, 3].as_slice(),
+        stack => stack >= [5, 5, 1, 0, 3].as_slice(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{machine, only};
+    use crate::model::{Facts, Outcome, Why};
+
+    fn old(version: &str, ofed: &str) -> Facts {
+        let mut facts = machine();
+        facts.peer_memory.nvidia_peermem = Fact::Known(false);
+        facts.peer_memory.nv_peer_mem = Fact::Known(true);
+        facts.peer_memory.nv_peer_mem_version = Fact::Known(Some(version.to_owned()));
+        facts.module_files.ofed = Fact::Known(Some(ofed.to_owned()));
+        facts
+    }
+
+    #[test]
+    fn each_version_has_its_stack() {
+        for (version, ofed, outcome, word) in [
+            ("1.1-0", "4.9-7.1.0", Outcome::Info, "no longer maintains"),
+            ("1.1-0", "5.8-1.1.2", Outcome::Warn, "belongs to MLNX_OFED 4.9"),
+            ("1.3-0", "5.4-1.0.3", Outcome::Warn, "2696789"),
+            ("1.3-0", "5.4-3.0.3", Outcome::Info, "no longer"),
+            ("1.2-0", "5.5-1.0.3", Outcome::Info, "no longer"),
+            ("1.2-0", "5.3-1.0.0", Outcome::Warn, "2696789"),
+            ("1.3-0", "24.10-1.1.4", Outcome::Info, "no longer"),
+        ] {
+            let found = only("peermem.legacy", &old(version, ofed));
+            assert_eq!(found.outcome, outcome, "{version} with {ofed}");
+            assert!(found.message.contains(word), "{}", found.message);
+            assert!(found.fix.is_some(), "driver 580 brings the successor");
+        }
+    }
+
+    #[test]
+    fn both_at_once_are_one_too_many() {
+        let mut facts = old("1.3-0", "5.8-1.1.2");
+        facts.peer_memory.nvidia_peermem = Fact::Known(true);
+        assert_eq!(only("peermem.legacy", &facts).outcome, Outcome::Fail);
+    }
+
+    #[test]
+    fn the_successor_wants_its_parameter_with_the_old_stack_alone() {
+        let mut facts = machine();
+        assert_eq!(only("peermem.legacy", &facts).outcome, Outcome::Pass);
+        facts.module_files.ofed = Fact::Known(Some("4.9-7.1.0".to_owned()));
+        assert_eq!(only("peermem.legacy", &facts).outcome, Outcome::Warn);
+        facts.peer_memory.peerdirect_support = Fact::Known(Some("1".to_owned()));
+        assert_eq!(only("peermem.legacy", &facts).outcome, Outcome::Pass);
+        facts.peer_memory.nvidia_peermem = Fact::Known(false);
+        assert_eq!(only("peermem.legacy", &facts).outcome, Outcome::Skip);
+        facts.peer_memory.nv_peer_mem = Fact::Unknown(Why::Denied);
+        assert_eq!(only("peermem.legacy", &facts).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,200 @@
+//! pcie.ats: NICs translate addresses themselves where virtual machines need it, and not where they are in the way.
+//!
+//! As rdma-core's rdma_topo has it: what counts is whether the NIC has the capability, which its firmware shows or hides
+//! (ATS_ENABLED). In virtual machines it is wanted; on bare metal, where GPU and NIC are below the NIC's own switch, it is not.
+
+use super::{Ctx, endpoints};
+use crate::check::{Judgement, passthrough, unknown_if, words};
+use crate::model::{Bdf, Fact, Ids, Kind, Meeting, PlatformKind, Row, Why};
+use crate::topo;
+
+/// Each NIC that differs from what is wanted of it; one judgement for the others.
+pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
+    if let Some(unknown) = unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband")) {
+        return vec![unknown];
+    }
+    let (platform, fact) = ctx.facts.platform.kind();
+    let guest = match platform {
+        Fact::Known(kind) => kind == PlatformKind::Guest,
+        Fact::Unknown(why) => {
+            let unknown = Judgement::unknown("machine", why, &fact);
+            return vec![unknown.needs("--platform bare-metal or --platform guest")];
+        }
+    };
+    let handed: Vec<(String, Bdf)> = passthrough::handed(ctx.facts)
+        .filter(|device| device.ids.known().is_some_and(is_nic))
+        .map(|device| (device.bdf.to_string(), device.bdf))
+        .collect();
+    let own = endpoints(ctx).filter(|(row, bdf)| row.kind == Kind::Nic && handed.iter().all(|(_, other)| other != bdf));
+    let nics: Vec<(String, Bdf, bool)> = match guest {
+        true => own.map(|(row, bdf)| (words::row(row), bdf, true)).collect(),
+        false => {
+            let inline: Vec<_> = own
+                .filter(|(row, _)| is_inline(ctx, row))
+                .map(|(row, bdf)| (words::row(row), bdf, false))
+                .collect();
+            let handed = handed.into_iter().map(|(name, bdf)| (name, bdf, true));
+            inline.into_iter().chain(handed).collect()
+        }
+    };
+    if nics.is_empty() {
+        let message = "No NIC is in a virtual machine, and none has a GPU below its own switch: address translation services \
+                       are no matter.";
+        return vec![Judgement::skip("machine", message)];
+    }
+    nics.into_iter()
+        .map(|(name, bdf, wanted)| judge(ctx, &name, bdf, wanted, guest))
+        .collect()
+}
+
+fn is_nic(ids: &Ids) -> bool {
+    ids.base_class() == 0x02
+}
+
+/// Whether a GPU meets this NIC at a bridge of the NIC's maker: the switch that is part of the card.
+fn is_inline(ctx: &Ctx<'_>, nic: &Row) -> bool {
+    let rows = &ctx.topology.rows;
+    let Some(me) = rows.iter().position(|row| row == nic) else {
+        return false;
+    };
+    ctx.topology.rows_of(Kind::Gpu).any(|(gpu, _)| {
+        let path = topo::route(ctx.facts, ctx.forest, ctx.topology, gpu, me);
+        let Ok(Meeting::Bridge(bridge)) = path.map(|path| path.meeting) else {
+            return false;
+        };
+        let ids = ctx.facts.device(bridge).and_then(|device| device.ids.known());
+        ids.is_some_and(|ids| ids.vendor == Ids::MELLANOX)
+    })
+}
+
+fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judgement {
+    let source = format!("{bdf} config, Address Translation Service");
+    let has = match ctx.facts.device(bdf).map(|device| &device.config.ats) {
+        Some(Fact::Known(ats)) => ats.is_some(),
+        Some(Fact::Unknown(why)) => {
+            let source = format!("/sys/bus/pci/devices/{bdf}/config beyond 64 bytes");
+            return Judgement::unknown(name, *why, &source);
+        }
+        None => return Judgement::unknown(name, Why::NotCovered, &source),
+    };
+    let card = if guest { "on the host, of the card" } else { "" };
+    let set = |value: u8| {
+        let command =
+            format!("mlxconfig -d {bdf} set ATS_ENABLED={value}, then reset the card (mlxfwreset) or power cycle");
+        match card.is_empty() {
+            true => command,
+            false => format!("{card}: {command}"),
+        }
+    };
+    let (judgement, value) = match (wanted, has) {
+        (true, true) => (
+            Judgement::pass(name, format!("{name} has address translation services, as virtual machines need.")),
+            "there",
+        ),
+        (true, false) => (
+            Judgement::broken(
+                name,
+                format!(
+                    "{name} has no address translation services: in a virtual machine its traffic with a GPU goes through \
+                     the host's root complex."
+                ),
+            )
+            .advice(set(1)),
+            "not there",
+        ),
+        (false, true) => (
+            Judgement::broken(
+                name,
+                format!(
+                    "{name} has address translation services: on bare metal, with a GPU below its own switch, they are \
+                     not wanted."
+                ),
+            )
+            .advice(set(0)),
+            "there",
+        ),
+        (false, false) => (
+            Judgement::pass(name, format!("{name} has no address translation services, as wanted on bare metal.")),
+            "not there",
+        ),
+    };
+    judgement.evidence(source, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, GPU, NIC, bind, findings, machine, only};
+    use crate::model::config::Ats;
+    use crate::model::{Facts, Outcome};
+
+    fn with_ats(facts: &mut Facts) {
+        facts.device_mut(NIC).config.ats = Fact::Known(Some(Ats {
+            offset: 0x480,
+            enabled: false,
+            queue_depth: 32,
+            page_aligned: Fact::Known(true),
+            smallest_translation_unit: 4096,
+        }));
+    }
+
+    fn inline(facts: &mut Facts) {
+        let switch = facts.device_mut("0000:01:00.0");
+        switch.ids = switch.ids.clone().map(|ids| Ids {
+            vendor: Ids::MELLANOX,
+            ..ids
+        });
+    }
+
+    #[test]
+    fn guests_need_it() {
+        let mut facts = machine();
+        facts.platform.hypervisor_flag = Fact::Known(true);
+        let found = only("pcie.ats", &facts);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert!(found.fix.expect("advice").command.starts_with("on the host"));
+        with_ats(&mut facts);
+        assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn bare_metal_wants_none_below_the_nics_own_switch_and_does_not_care_elsewhere() {
+        let mut facts = machine();
+        with_ats(&mut facts);
+        assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Skip);
+        inline(&mut facts);
+        let found = only("pcie.ats", &facts);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert!(found.fix.expect("advice").command.contains("ATS_ENABLED=0"));
+        facts.device_mut(NIC).config.ats = Fact::Known(None);
+        assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Pass);
+        bind(&mut facts, NIC, Some("vfio-pci"));
+        let found = only("pcie.ats", &facts);
+        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Info, NIC));
+        assert!(found.fix.expect("advice").command.contains("ATS_ENABLED=1"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_unknown() {
+        let mut facts = machine();
+        inline(&mut facts);
+        facts.device_mut(NIC).config.ats = Fact::Unknown(Why::Denied);
+        let found = only("pcie.ats", &facts);
+        assert_eq!(
+            (found.outcome, found.needs.as_deref()),
+            (Outcome::Unknown, Some("root"))
+        );
+        facts.platform = Default::default();
+        assert!(
+            only("pcie.ats", &facts)
+                .needs
+                .is_some_and(|needs| needs.contains("--platform"))
+        );
+        assert_eq!(
+            findings("pcie.ats", &Facts::default(), &[])[0].outcome,
+            Outcome::Unknown
+        );
+        let _ = GPU;
+    }
+}

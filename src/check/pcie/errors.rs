@@ -1,0 +1,144 @@
+//! pcie.errors: no fatal error on the way to a GPU or a NIC since boot. One look tells no rate: corrected errors are
+//! shown, never judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Ctx, own};
+use crate::check::{Judgement, unknown_if, words};
+use crate::model::{Bdf, ErrorCounts, Fact, Why};
+
+/// Each function with fatal errors; one judgement for all that have none.
+pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    let mut looked: BTreeSet<Bdf> = BTreeSet::new();
+    for (_, bdf) in own(ctx) {
+        let device = ctx.forest.device(bdf);
+        looked.extend(std::iter::successors(device, |device| ctx.forest.parent(device)).map(|device| device.bdf));
+    }
+    if looked.is_empty() {
+        return vec![Judgement::skip("machine", "There is no GPU and no NIC.")];
+    }
+    let mut judgements = Vec::new();
+    let (mut good, mut unknown, mut uncounted) = (Vec::new(), Vec::new(), Vec::new());
+    for bdf in looked {
+        match counts(ctx, bdf) {
+            Fact::Known(Some(counts)) if counts.fatal.values().any(|count| *count > 0) => {
+                judgements.push(fatal(ctx, bdf, counts));
+            }
+            Fact::Known(Some(counts)) => good.push((bdf, counts)),
+            Fact::Known(None) => uncounted.push(bdf),
+            Fact::Unknown(why) => unknown.push((bdf, why)),
+        }
+    }
+    if !good.is_empty() {
+        judgements.push(clean(&good));
+    }
+    if let Some((_, why)) = unknown.first() {
+        let names = words::list(unknown.iter().map(|(bdf, _)| bdf));
+        judgements.push(Judgement::unknown(
+            names.clone(),
+            *why,
+            &format!("aer_dev_fatal of {names}"),
+        ));
+    }
+    if judgements.is_empty() {
+        let message = "cannot tell: the kernel counts no errors of these devices";
+        let judgement = Judgement::undetermined(words::list(&uncounted), message)
+            .evidence("/sys/bus/pci/devices/*/aer_dev_fatal", "not there")
+            .needs("a kernel of 4.19 or later whose firmware leaves error reporting to it (pci=noaer unset)");
+        judgements.push(judgement);
+    }
+    judgements
+}
+
+fn counts<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Fact<Option<&'a ErrorCounts>> {
+    let attributes = ctx.facts.device(bdf).and_then(|device| device.attributes.as_ref());
+    match attributes.map(|attributes| &attributes.errors) {
+        Some(Fact::Known(counts)) => Fact::Known(counts.as_ref()),
+        Some(Fact::Unknown(why)) => Fact::Unknown(*why),
+        None => Fact::Unknown(Why::NotCovered),
+    }
+}
+
+fn fatal(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
+    let name = words::device(ctx, bdf);
+    let message = format!(
+        "{name} counted fatal errors since boot: {}. A fatal error loses data and takes the link down; the counter does \
+         not tell when.",
+        listed(&counts.fatal)
+    );
+    let judgement = Judgement::broken(bdf.to_string(), message)
+        .evidence(source(bdf, "aer_dev_fatal"), listed(&counts.fatal))
+        .advice("look for AER in dmesg, reseat the card, and compare the counter after the next transfer");
+    corrected(judgement, bdf, counts)
+}
+
+fn clean(good: &[(Bdf, &ErrorCounts)]) -> Judgement {
+    let subject = words::list(good.iter().map(|(bdf, _)| bdf));
+    let judgement = Judgement::pass(subject, "No fatal error since boot on the ways to GPUs and NICs.");
+    good.iter().fold(judgement, |judgement, (bdf, counts)| {
+        corrected(judgement.evidence(source(*bdf, "aer_dev_fatal"), "0"), *bdf, counts)
+    })
+}
+
+fn corrected(judgement: Judgement, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
+    match counts.correctable.is_empty() {
+        true => judgement,
+        false => judgement.evidence(source(bdf, "aer_dev_correctable"), listed(&counts.correctable)),
+    }
+}
+
+fn source(bdf: Bdf, file: &str) -> String {
+    format!("/sys/bus/pci/devices/{bdf}/{file}")
+}
+
+fn listed(counts: &BTreeMap<String, u64>) -> String {
+    words::list(counts.iter().map(|(name, count)| format!("{name} {count}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, GPU, GPU_PORT, NIC, findings, machine, only};
+    use crate::model::{Facts, Outcome};
+
+    #[test]
+    fn fatal_errors_warn_and_corrected_ones_are_shown() {
+        let mut facts = machine();
+        let found = only("pcie.errors", &facts);
+        assert_eq!(found.outcome, Outcome::Pass);
+        facts.attributes_mut(NIC).errors = Fact::Known(Some(ErrorCounts {
+            fatal: BTreeMap::new(),
+            correctable: [("BadTLP".to_owned(), 12)].into(),
+        }));
+        let found = only("pcie.errors", &facts);
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert!(found.evidence.iter().any(|e| e.value == "BadTLP 12"));
+        facts.attributes_mut(GPU_PORT).errors = Fact::Known(Some(ErrorCounts {
+            fatal: [("MalfTLP".to_owned(), 3)].into(),
+            correctable: BTreeMap::new(),
+        }));
+        let found = findings("pcie.errors", &facts, &[]);
+        assert_eq!((found[0].outcome, found[0].subject.as_str()), (Outcome::Warn, GPU_PORT));
+        assert!(found[0].message.contains("MalfTLP 3"));
+    }
+
+    #[test]
+    fn uncounted_and_unread_are_unknown() {
+        let mut facts = machine();
+        for device in facts.devices_mut() {
+            device.attributes.as_mut().expect("attributes").errors = Fact::Known(None);
+        }
+        let found = only("pcie.errors", &facts);
+        assert_eq!(found.outcome, Outcome::Unknown);
+        assert!(found.needs.is_some_and(|needs| needs.contains("4.19")));
+        facts.attributes_mut(GPU).errors = Fact::Unknown(Why::Denied);
+        assert_eq!(only("pcie.errors", &facts).subject, GPU);
+        assert_eq!(only("pcie.errors", &Facts::default()).outcome, Outcome::Unknown);
+        facts.devices_mut().clear();
+        facts.rdma = Fact::Known(Vec::new());
+        assert_eq!(only("pcie.errors", &facts).outcome, Outcome::Skip);
+    }
+}

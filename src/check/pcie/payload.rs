@@ -1,0 +1,322 @@
+//! pcie.payload: nobody on a way sends larger packets than the next one takes.
+//!
+//! PCI Express Base Specification, 2.2.2 and 7.5.3.4: a packet whose payload exceeds the receiver's Max_Payload_Size is
+//! malformed, which is fatal. A function sends up to its own; what it reads comes in packets of up to the root port's, as
+//! far as it asks for that much at once.
+
+use super::ports::pairs;
+use super::{Ctx, own};
+use crate::check::{Judgement, unknown_if, words};
+use crate::model::config::Express;
+use crate::model::{Bdf, Fact, Kind, Meeting, Row, Severity, Why};
+use crate::topo;
+
+const SAFE: &str = "add pci=pcie_bus_safe to the kernel command line and reboot: the kernel then gives all below one root \
+                    port the same payload";
+
+/// What falls short on the way of each device and pair; one judgement for all that fit.
+pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+        return vec![unknown];
+    }
+    if ctx.facts.platform.is_guest() {
+        return vec![Judgement::skip(
+            "machine",
+            "In a guest the ports and their payloads are the host's.",
+        )];
+    }
+    let mut judgements = Vec::new();
+    let mut good: Vec<(&Row, Bdf, &Express)> = Vec::new();
+    let mut unknown: Vec<(Bdf, Why)> = Vec::new();
+    for (row, bdf) in own(ctx).filter(|(row, _)| row.physical_function.is_none()) {
+        let above = match above(ctx, bdf) {
+            Ok(above) => above,
+            Err(why) => {
+                unknown.push((bdf, why));
+                continue;
+            }
+        };
+        let Some((_, express)) = above.first().copied() else {
+            // Integrated into the root complex, or not PCI Express: there is no link.
+            continue;
+        };
+        match short(row, bdf, express, &above) {
+            Some(judgement) => judgements.push(judgement),
+            None => good.push((row, bdf, express)),
+        }
+    }
+    judgements.extend(between(ctx));
+    if !good.is_empty() && judgements.is_empty() {
+        judgements.push(fits(ctx, &good));
+    }
+    judgements.extend(reads(&good));
+    if let Some((_, why)) = unknown.first() {
+        let names = words::list(unknown.iter().map(|(bdf, _)| bdf));
+        let source = format!("/sys/bus/pci/devices/*/config, Device Control, of {names} and what is above");
+        judgements.push(Judgement::unknown(names, *why, &source));
+    }
+    match judgements.is_empty() {
+        true => vec![Judgement::skip("machine", "No GPU and no NIC has a link above it.")],
+        false => judgements,
+    }
+}
+
+type Way<'a> = Vec<(Bdf, &'a Express)>;
+
+/// A function and the ports above it, the nearest first; empty where it has no link.
+fn above<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Result<Way<'a>, Why> {
+    let device = ctx.forest.device(bdf).ok_or(Why::NotCovered)?;
+    let mut way = Vec::new();
+    for device in std::iter::successors(Some(device), |device| ctx.forest.parent(device)) {
+        match &device.config.express {
+            Fact::Known(Some(express)) if express.port.is_integrated() => return Ok(Vec::new()),
+            Fact::Known(Some(express)) => way.push((device.bdf, express)),
+            Fact::Known(None) => return Ok(Vec::new()),
+            Fact::Unknown(why) => return Err(*why),
+        }
+    }
+    Ok(way)
+}
+
+/// What is wrong between one device and the ports above it.
+fn short(row: &Row, bdf: Bdf, express: &Express, way: &Way<'_>) -> Option<Judgement> {
+    let subject = words::row(row);
+    let own = express.max_payload;
+    if let Some((port, there)) = way.iter().skip(1).find(|(_, port)| port.max_payload < own) {
+        let message = format!(
+            "{subject} may send {own} bytes in a packet, and the port {port} above it takes {}: its writes are malformed \
+             there, which is a fatal error.",
+            there.max_payload
+        );
+        let judgement = Judgement::broken(subject, message).weighing(Severity::Error);
+        return Some(control(control(judgement, bdf, express), *port, there).advice(SAFE));
+    }
+    let (root, there) = way.last().filter(|(root, _)| *root != bdf)?;
+    (there.max_payload > own && express.max_read_request > own).then(|| {
+        let message = format!(
+            "{subject} takes {own} bytes in a packet and asks for {} at once, and the port {root} may answer with {}: such \
+             an answer is malformed.",
+            express.max_read_request, there.max_payload
+        );
+        let judgement = Judgement::broken(subject, message).weighing(Severity::Warn);
+        control(control(judgement, bdf, express), *root, there).advice(SAFE)
+    })
+}
+
+/// Pairs below a common bridge, of which one sends more than the other takes. The root complex may cut packets up.
+fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let rows = &ctx.topology.rows;
+    let mut judgements = Vec::new();
+    for (a, b) in pairs(ctx) {
+        let path = match topo::route(ctx.facts, ctx.forest, ctx.topology, a, b) {
+            Ok(path) if matches!(path.meeting, Meeting::Bridge(_)) => path,
+            _ => continue,
+        };
+        if [a, b].iter().any(|row| rows[*row].physical_function.is_some()) {
+            continue;
+        }
+        let payload = |bdf: Bdf| {
+            let device = ctx.forest.device(bdf)?;
+            Some((bdf, device.config.express.present()?))
+        };
+        let hops: Vec<_> = path.hops.iter().filter_map(|hop| payload(hop.bdf)).collect();
+        let (Some((_, first)), Some((_, last))) = (hops.first(), hops.last()) else {
+            continue;
+        };
+        // What a device's own ports take is told with the device.
+        let turn = hops
+            .iter()
+            .position(|(bdf, _)| path.meeting == Meeting::Bridge(*bdf))
+            .unwrap_or(0);
+        let legs = [(a, b, first, &hops[turn..]), (b, a, last, &hops[..turn])];
+        for (from, to, sender, leg) in legs {
+            let Some((bdf, taker)) = leg.iter().find(|(_, taker)| taker.max_payload < sender.max_payload) else {
+                continue;
+            };
+            let (from, to) = (words::row(&rows[from]), words::row(&rows[to]));
+            let message = format!(
+                "{from} may send {} bytes in a packet, and on the way to {to} {bdf} takes {}: what one writes to the other \
+                 is malformed there, which is a fatal error.",
+                sender.max_payload, taker.max_payload
+            );
+            let judgement = Judgement::broken(format!("{from} to {to}"), message).weighing(Severity::Error);
+            judgements.push(control(judgement, *bdf, taker).advice(SAFE));
+        }
+    }
+    judgements
+}
+
+fn fits(ctx: &Ctx<'_>, good: &[(&Row, Bdf, &Express)]) -> Judgement {
+    let subject = words::list(good.iter().map(|(row, ..)| words::row(row)));
+    let least = good.iter().all(|(.., express)| express.max_payload == 128);
+    let on_purpose = ctx
+        .facts
+        .kernel
+        .command_line
+        .known()
+        .is_some_and(|line| line.contains("pcie_bus_peer2peer"));
+    let judgement = match (least, on_purpose) {
+        (true, true) => Judgement::info(
+            subject,
+            "Packets carry 128 bytes at most, as pci=pcie_bus_peer2peer asks: all devices take them, and headers cost more.",
+        ),
+        (true, false) => Judgement::info(
+            subject,
+            "Packets carry 128 bytes at most, the least there is: headers cost more than they need.",
+        )
+        .advice("look for Max Payload Size in the firmware's settings; 256 is usual"),
+        (false, _) => Judgement::pass(
+            subject,
+            "No device sends larger packets than the ports and peers on its ways take.",
+        ),
+    };
+    good.iter().fold(judgement, |judgement, (_, bdf, express)| {
+        control(judgement, *bdf, express)
+    })
+}
+
+/// NICs that ask for less than 4096 bytes at once: no fault, and where a transfer is slow the first thing to try.
+fn reads(good: &[(&Row, Bdf, &Express)]) -> Option<Judgement> {
+    const BEST: u16 = 4096;
+    let small: Vec<_> = good
+        .iter()
+        .filter(|(row, _, express)| row.kind == Kind::Nic && express.max_read_request < BEST)
+        .collect();
+    let (_, first, _) = small.first()?;
+    let subject = words::list(small.iter().map(|(row, ..)| words::row(row)));
+    let message = format!("{subject}: reads ask for less than {BEST} bytes at once. Where reads are slow, try {BEST}.");
+    let judgement = small
+        .iter()
+        .fold(Judgement::info(subject, message), |judgement, (_, bdf, express)| {
+            control(judgement, *bdf, express)
+        });
+    Some(judgement.fix("mrrs", format!("setpci -s {first} CAP_EXP+0x8.w=5000:7000")))
+}
+
+fn control(judgement: Judgement, bdf: Bdf, express: &Express) -> Judgement {
+    judgement.evidence(
+        format!("{bdf} config {:#05x}, Device Control", express.offset + 8),
+        format!(
+            "MaxPayload {} bytes, MaxReadReq {} bytes",
+            express.max_payload, express.max_read_request
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, findings, machine, only};
+    use crate::model::{Facts, Outcome};
+
+    fn set(facts: &mut Facts, bdf: &str, payload: u16, read: u16) {
+        match &mut facts.device_mut(bdf).config.express {
+            Fact::Known(Some(express)) => (express.max_payload, express.max_read_request) = (payload, read),
+            _ => panic!("no capability"),
+        }
+    }
+
+    #[test]
+    fn equal_payloads_pass() {
+        let found = only("pcie.payload", &machine());
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert_eq!(found.subject, format!("GPU0 ({GPU}), NIC0 ({NIC})"));
+        assert_eq!(found.evidence[0].value, "MaxPayload 256 bytes, MaxReadReq 4096 bytes");
+        assert_eq!(found.evidence[0].source, format!("{GPU} config 0x068, Device Control"));
+    }
+
+    #[test]
+    fn a_sender_above_its_receiver_fails() {
+        // The NIC sends 512 where its port takes 256, and so do the GPU's port and the GPU.
+        let mut facts = machine();
+        set(&mut facts, NIC, 512, 4096);
+        let found = findings("pcie.payload", &facts, &[]);
+        assert_eq!(found[0].outcome, Outcome::Fail);
+        assert!(
+            found[0].message.contains("NIC0 (0000:04:00.0) may send 512 bytes"),
+            "{}",
+            found[0].message
+        );
+        assert!(
+            found[0]
+                .fix
+                .as_ref()
+                .is_some_and(|fix| fix.command.contains("pcie_bus_safe"))
+        );
+        // Every port takes 512, the GPU does not: only between the two.
+        for port in [ROOT_PORT, "0000:01:00.0", GPU_PORT, NIC_PORT] {
+            set(&mut facts, port, 512, 512);
+        }
+        set(&mut facts, GPU, 256, 256);
+        let found = findings("pcie.payload", &facts, &[]);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].subject, format!("NIC0 ({NIC}) to GPU0 ({GPU})"));
+        assert!(
+            found[0].message.contains(&format!("{GPU} takes 256")),
+            "{}",
+            found[0].message
+        );
+    }
+
+    #[test]
+    fn a_root_port_that_may_answer_with_too_much_warns() {
+        let mut facts = machine();
+        set(&mut facts, ROOT_PORT, 512, 512);
+        let found = findings("pcie.payload", &facts, &[]);
+        assert_eq!(found[0].outcome, Outcome::Warn, "it asks for 4096 at once");
+        for device in [GPU, NIC] {
+            set(&mut facts, device, 256, 256);
+        }
+        let outcomes: Vec<_> = findings("pcie.payload", &facts, &[])
+            .iter()
+            .map(|f| f.outcome)
+            .collect();
+        assert_eq!(
+            outcomes,
+            [Outcome::Pass, Outcome::Info],
+            "pcie_bus_perf sets it so; reads are small"
+        );
+    }
+
+    #[test]
+    fn small_packets_and_reads_are_worth_knowing() {
+        let mut facts = machine();
+        for device in [ROOT_PORT, "0000:01:00.0", GPU_PORT, NIC_PORT, GPU] {
+            set(&mut facts, device, 128, 512);
+        }
+        set(&mut facts, NIC, 128, 512);
+        let found = findings("pcie.payload", &facts, &[]);
+        assert_eq!(found[0].outcome, Outcome::Info);
+        assert!(found[0].message.contains("the least there is"));
+        assert_eq!(found[1].fix.as_ref().map(|fix| fix.id.as_str()), Some("mrrs"));
+        facts.kernel.command_line = Fact::Known("pci=pcie_bus_peer2peer".to_owned());
+        assert!(
+            findings("pcie.payload", &facts, &[])[0]
+                .message
+                .contains("as pci=pcie_bus_peer2peer asks")
+        );
+    }
+
+    #[test]
+    fn a_virtual_functions_register_says_nothing() {
+        let mut facts = machine();
+        set(&mut facts, NIC, 128, 128);
+        facts.nic_mut().physical_function = Fact::Known(Some(crate::check::testing::bdf(NIC_PORT)));
+        assert_eq!(only("pcie.payload", &facts).subject, format!("GPU0 ({GPU})"));
+    }
+
+    #[test]
+    fn unread_registers_are_unknown_and_guests_skip() {
+        let mut facts = machine();
+        facts.device_mut(GPU_PORT).config.express = Fact::Unknown(Why::Denied);
+        let found = findings("pcie.payload", &facts, &[]);
+        assert_eq!(found[1].outcome, Outcome::Unknown);
+        assert_eq!(
+            (found[1].subject.as_str(), found[1].needs.as_deref()),
+            (GPU, Some("root"))
+        );
+        facts.platform.hypervisor_flag = Fact::Known(true);
+        assert_eq!(only("pcie.payload", &facts).outcome, Outcome::Skip);
+        assert_eq!(only("pcie.payload", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,182 @@
+//! pcie.shared: who else's traffic goes over the narrowest link between a GPU and its NIC.
+
+use super::{Ctx, own};
+use crate::check::{Judgement, unknown_if, words};
+use crate::model::{Bdf, Fact, Kind, Meeting, Path, Why};
+use crate::topo;
+
+/// Each GPU with the NIC that it is paired with.
+pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
+    if let Some(unknown) = unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband")) {
+        return vec![unknown];
+    }
+    let rows = &ctx.topology.rows;
+    let mut judgements = Vec::new();
+    let mut alone = Vec::new();
+    for found in &ctx.topology.matches {
+        let (Some(gpu), Some(pick)) = (rows.get(found.row), found.pick) else {
+            continue;
+        };
+        if gpu.kind != Kind::Gpu || gpu.coherent {
+            // A coherent GPU reaches its NICs over NVLink-C2C.
+            continue;
+        }
+        let name = format!("{} and {}", gpu.name, rows[pick].name);
+        let path = match topo::route(ctx.facts, ctx.forest, ctx.topology, found.row, pick) {
+            Ok(path) => path,
+            Err(_) => continue,
+        };
+        match narrowest(&path) {
+            Fact::Known((bandwidth, links)) => match sharers(ctx, &links, [found.row, pick]) {
+                Some((link, others)) => {
+                    let message = format!(
+                        "The narrowest link between {name}, the one above {} ({:.1} GB/s), carries the traffic of {} too.",
+                        words::device(ctx, link),
+                        bandwidth as f64 / 1e9,
+                        words::list(&others)
+                    );
+                    judgements.push(
+                        Judgement::info(name, message)
+                            .evidence(format!("{link}: link above it"), format!("{bandwidth} bytes/s one way"))
+                            .evidence("links of /sys/bus/pci/devices", words::list(&others)),
+                    );
+                }
+                None => alone.push((name, bandwidth)),
+            },
+            Fact::Unknown(why) => {
+                judgements.push(Judgement::unknown(
+                    name,
+                    why,
+                    "links on the way: Link Status, current_link_*",
+                ));
+            }
+        }
+    }
+    if !alone.is_empty() {
+        let subject = words::list(alone.iter().map(|(name, _)| name));
+        let pass = Judgement::pass(
+            subject,
+            "Nobody else's traffic goes over the narrowest link of these pairs.",
+        );
+        judgements.push(alone.iter().fold(pass, |pass, (name, bandwidth)| {
+            pass.evidence(
+                format!("narrowest link between {name}"),
+                format!("{:.1} GB/s one way", *bandwidth as f64 / 1e9),
+            )
+        }));
+    }
+    match judgements.is_empty() {
+        true => vec![Judgement::skip(
+            "machine",
+            "There is no GPU with a NIC over PCI Express.",
+        )],
+        false => judgements,
+    }
+}
+
+/// What the narrowest link carries, and the devices below the links that carry no more.
+fn narrowest(path: &Path) -> Fact<(u64, Vec<Bdf>)> {
+    let mut links: Vec<(Bdf, u64)> = Vec::new();
+    for hop in path.hops.iter().filter(|hop| path.meeting != Meeting::Bridge(hop.bdf)) {
+        match &hop.link {
+            Fact::Known(Some(link)) => match link.bandwidth() {
+                Some(bandwidth) => links.push((hop.bdf, bandwidth)),
+                None => return Fact::Unknown(Why::Broken),
+            },
+            Fact::Known(None) => {}
+            Fact::Unknown(why) => return Fact::Unknown(*why),
+        }
+    }
+    match links.iter().map(|(_, bandwidth)| *bandwidth).min() {
+        Some(least) => {
+            let narrow = links.into_iter().filter(|(_, bandwidth)| *bandwidth == least);
+            Fact::Known((least, narrow.map(|(bdf, _)| bdf).collect()))
+        }
+        None => Fact::Unknown(Why::NotCovered),
+    }
+}
+
+/// The first of these links that other devices are below too, and those devices. Functions of one card are one device.
+fn sharers(ctx: &Ctx<'_>, links: &[Bdf], ends: [usize; 2]) -> Option<(Bdf, Vec<String>)> {
+    let card = |bdf: Bdf| (bdf.domain, bdf.bus, bdf.device);
+    let ends: Vec<_> = ends.iter().filter_map(|row| ctx.topology.rows[*row].bdf).collect();
+    links.iter().find_map(|link| {
+        let below = |bdf: Bdf| {
+            let device = ctx.facts.device(bdf).and_then(|device| device.place.known());
+            bdf == *link || device.is_some_and(|place| place.bridges.contains(link))
+        };
+        let others: Vec<String> = own(ctx)
+            .filter(|(row, bdf)| {
+                let of_an_end = ends
+                    .iter()
+                    .any(|end| card(*end) == card(*bdf) || row.physical_function == Some(*end));
+                !of_an_end && below(*bdf)
+            })
+            .map(|(row, _)| words::row(row))
+            .collect();
+        (!others.is_empty()).then_some((*link, others))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::testing::{Edit, GPU, GPU_PORT, NIC, ROOT_PORT, bdf, gpu, machine, only, root_port};
+    use crate::model::{Fact, Facts, Outcome, Place, RootBus, Why};
+
+    #[test]
+    fn a_pair_below_one_switch_is_alone() {
+        let found = only("pcie.shared", &machine());
+        assert_eq!(
+            (found.outcome, found.subject.as_str()),
+            (Outcome::Pass, "GPU0 and NIC0")
+        );
+        // x16 at 32 GT/s: 32e9 * 16 * 128/130 / 8.
+        assert_eq!(found.evidence[0].value, "63.0 GB/s one way");
+    }
+
+    #[test]
+    fn an_uplink_that_others_use_is_named() {
+        let mut facts = machine();
+        // The NIC goes to a root port of its own: both GPUs below the switch share the uplink to it.
+        facts.add(root_port("0000:00:02.0"));
+        facts.device_mut(NIC).place = Fact::Known(Place {
+            root: RootBus { domain: 0, bus: 0 },
+            rooted: true,
+            bridges: vec![bdf("0000:00:02.0")],
+        });
+        let mut second = gpu("0000:05:00.0");
+        second.place = Fact::Known(Place {
+            root: RootBus { domain: 0, bus: 0 },
+            rooted: true,
+            bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"].map(bdf).to_vec(),
+        });
+        let mut port = facts.device_mut(GPU_PORT).clone();
+        port.bdf = bdf("0000:02:02.0");
+        facts.add(port);
+        facts.add(second);
+        let found = &crate::check::testing::findings("pcie.shared", &facts, &[])[0];
+        assert_eq!(
+            (found.outcome, found.subject.as_str()),
+            (Outcome::Info, "GPU0 and NIC0")
+        );
+        assert!(
+            found.message.contains("the one above 0000:01:00.0 (63.0 GB/s)"),
+            "{}",
+            found.message
+        );
+        assert!(found.message.contains("GPU1 (0000:05:00.0)"), "{}", found.message);
+    }
+
+    #[test]
+    fn unknown_links_and_no_pairs() {
+        let mut facts = machine();
+        for port in [GPU, GPU_PORT] {
+            facts.device_mut(port).config.express = Fact::Unknown(Why::Denied);
+        }
+        assert_eq!(only("pcie.shared", &facts).outcome, Outcome::Unknown);
+        facts.rdma = Fact::Known(Vec::new());
+        assert_eq!(only("pcie.shared", &facts).outcome, Outcome::Skip);
+        assert_eq!(only("pcie.shared", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

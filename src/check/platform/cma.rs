@@ -1,0 +1,72 @@
+//! platform.cma: memory of the contiguous allocator, whose pages cannot stay pinned.
+//!
+//! A registration pins pages for long, and the kernel first moves them out of that memory; where it cannot, it answers
+//! ENOMEM, which looks like a memlock limit and is none. Kexec handover (`kho=on`) sets such memory aside, too.
+
+use crate::check::{Ctx, Judgement, unknown_if, words};
+use crate::model::Fact;
+
+const SOURCE: &str = "/proc/meminfo: CmaTotal, CmaFree";
+
+/// How much of it there is.
+pub fn cma(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let kernel = &ctx.facts.kernel;
+    if let Some(unknown) = unknown_if(&kernel.cma, "machine", SOURCE) {
+        return vec![unknown];
+    }
+    let Fact::Known(Some(cma)) = &kernel.cma else {
+        let pass = Judgement::pass(
+            "machine",
+            "This kernel sets no memory aside for contiguous allocations.",
+        );
+        return vec![pass.evidence(SOURCE, "not there")];
+    };
+    let said = format!("{}, {} free", words::size(cma.total), words::size(cma.free));
+    let judgement = match cma.total {
+        0 => Judgement::pass("machine", "No memory is set aside for contiguous allocations."),
+        total => Judgement::info(
+            "machine",
+            format!(
+                "{} are set aside for contiguous allocations: pages there are moved before they are pinned. ENOMEM from a \
+                 registration that memlock does not limit may come from there.",
+                words::size(total)
+            ),
+        )
+        .advice("where registrations fail so, boot with cma=0 (and without kho=on)"),
+    };
+    let judgement = judgement.evidence(SOURCE, said);
+    let line = kernel.command_line.known().map_or("", String::as_str);
+    let parameters: Vec<&str> = line
+        .split_ascii_whitespace()
+        .filter(|word| word.starts_with("cma=") || word.starts_with("kho"))
+        .collect();
+    vec![match parameters.is_empty() {
+        true => judgement,
+        false => judgement.evidence("/proc/cmdline", parameters.join(" ")),
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{machine, only};
+    use crate::model::{Cma, Facts, Outcome};
+
+    #[test]
+    fn memory_set_aside_is_worth_knowing() {
+        let mut facts = machine();
+        assert_eq!(only("platform.cma", &facts).outcome, Outcome::Pass);
+        facts.kernel.cma = Fact::Known(Some(Cma { total: 0, free: 0 }));
+        assert_eq!(only("platform.cma", &facts).outcome, Outcome::Pass);
+        facts.kernel.cma = Fact::Known(Some(Cma {
+            total: 64 << 20,
+            free: 1 << 20,
+        }));
+        facts.kernel.command_line = Fact::Known("ro kho=on".to_owned());
+        let found = only("platform.cma", &facts);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert!(found.message.starts_with("64 MiB are set aside"));
+        assert!(found.evidence.iter().any(|e| e.value == "kho=on"));
+        assert_eq!(only("platform.cma", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

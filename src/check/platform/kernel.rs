@@ -1,0 +1,79 @@
+//! platform.kernel: what the kernel's release brings along for GPUDirect. Vendors carry some of it in older releases.
+
+use crate::check::{Ctx, Judgement, version};
+use crate::model::{Fact, Why};
+
+const SOURCE: &str = "/proc/sys/kernel/osrelease";
+
+/// Since which release the kernel has something, and what is missed without.
+const FEATURES: [((u32, u32), &str); 3] = [
+    ((5, 12), "registers dma-bufs for RDMA (mlx5)"),
+    ((6, 1), "takes dma-bufs for queue memory (mlx5 umem)"),
+    ((6, 15), "sets access control of several ports by pci=config_acs="),
+];
+/// What GPUDirect RDMA needs without nvidia-peermem.
+const DMA_BUF: (u32, u32) = (5, 12);
+/// From the release that brought config_acs= to the last in which it fails with more than one device.
+const CONFIG_ACS_FAILS: [(u32, u32); 2] = [(6, 11), (6, 14)];
+
+/// What this release has.
+pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let release = match &ctx.facts.kernel.release {
+        Fact::Known(release) => release,
+        Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, SOURCE)],
+    };
+    let Some(numbers) = version::kernel(release) else {
+        return vec![Judgement::unknown("machine", Why::Broken, SOURCE)];
+    };
+    let of = |has: bool| {
+        let features = FEATURES.iter().filter(move |(since, _)| (numbers >= *since) == has);
+        features.map(|(_, what)| *what).collect::<Vec<_>>().join(", ")
+    };
+    let (has, lacks) = (of(true), of(false));
+    let mut message = match (has.is_empty(), lacks.is_empty()) {
+        (false, true) => format!("Kernel {release} {has}."),
+        (false, false) => format!("Kernel {release} {has}; not yet: {lacks}."),
+        (true, _) => format!(
+            "Kernel {release} is older than 5.12. Not yet: {lacks}. A vendor's kernel may have it all the same."
+        ),
+    };
+    if numbers >= CONFIG_ACS_FAILS[0] && numbers <= CONFIG_ACS_FAILS[1] {
+        message.push_str(" Here pci=config_acs= and pci=disable_acs_redir= fail with more than one device.");
+    }
+    let judgement = match numbers >= DMA_BUF {
+        true => Judgement::pass("machine", message),
+        false => Judgement::broken("machine", message).advice("use nvidia-peermem, or a kernel of 5.12 or later"),
+    };
+    vec![judgement.evidence(SOURCE, release)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{machine, only};
+    use crate::model::{Facts, Outcome};
+
+    #[test]
+    fn each_release_has_its_features() {
+        for (release, outcome, word) in [
+            ("4.18.0-553.el8_10.x86_64", Outcome::Info, "vendor's kernel may have it"),
+            (
+                "5.15.0-100-generic",
+                Outcome::Pass,
+                "not yet: takes dma-bufs for queue memory",
+            ),
+            ("6.12.3", Outcome::Pass, "fail with more than one device"),
+            ("6.18.44", Outcome::Pass, "sets access control of several ports"),
+        ] {
+            let mut facts = machine();
+            facts.kernel.release = Fact::Known(release.to_owned());
+            let found = only("platform.kernel", &facts);
+            assert_eq!(found.outcome, outcome, "{release}");
+            assert!(found.message.contains(word), "{}", found.message);
+        }
+        let mut facts = Facts::default();
+        assert_eq!(only("platform.kernel", &facts).outcome, Outcome::Unknown);
+        facts.kernel.release = Fact::Known("custom".to_owned());
+        assert_eq!(only("platform.kernel", &facts).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,97 @@
+//! platform.lockdown: a locked kernel refuses unsigned modules and writes to configuration space.
+//!
+//! Of itself it is a choice and no fault: with signed modules GPUDirect works. It is in the way where the driver is missing,
+//! or where ports have to be mended.
+
+use crate::check::{Ctx, Judgement, pcie, version};
+use crate::model::{Fact, Severity};
+
+const SOURCE: &str = "/sys/kernel/security/lockdown";
+const SECURE: &str = "/sys/firmware/efi/efivars/SecureBoot-*";
+
+/// The kernel's lockdown, and what it is in the way of.
+pub fn lockdown(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let platform = &ctx.facts.platform;
+    let secure = match &platform.secure_boot {
+        Fact::Known(Some(true)) => "on",
+        Fact::Known(Some(false)) => "off",
+        Fact::Known(None) => "no such variable",
+        Fact::Unknown(why) => why.phrase(),
+    };
+    let mode = match &platform.lockdown {
+        Fact::Known(mode) => mode.as_deref().unwrap_or("none"),
+        Fact::Unknown(why) => {
+            let unknown = Judgement::unknown("machine", *why, SOURCE).evidence(SECURE, secure);
+            return vec![match platform.container_marks.known() {
+                Some(marks) if !marks.is_empty() => unknown.needs("gdr doctor outside of the container"),
+                _ => unknown,
+            }];
+        }
+    };
+    let judgement = match mode {
+        "none" => Judgement::pass("machine", "The kernel is not locked down."),
+        mode => locked(ctx, mode),
+    };
+    let shown = match &platform.lockdown {
+        Fact::Known(None) => "not there",
+        _ => mode,
+    };
+    vec![judgement.evidence(SOURCE, shown).evidence(SECURE, secure)]
+}
+
+fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
+    let refuses = "it refuses modules that are not signed, and writes to configuration space";
+    let missing = ctx.facts.gpus().next().is_some() && version::driver(ctx.facts) == Fact::Known(None);
+    if missing {
+        let message = format!(
+            "The kernel is locked down ({mode}): {refuses}. The NVIDIA driver is not loaded, which may be why."
+        );
+        return Judgement::broken("machine", message)
+            .weighing(Severity::Warn)
+            .advice("sign the driver's modules and enrol the key (mokutil --import), or switch Secure Boot off");
+    }
+    if !ctx.facts.platform.is_guest() && pcie::redirecting(ctx) {
+        let message =
+            format!("The kernel is locked down ({mode}): {refuses}, so setpci cannot mend what pcie.acs names.");
+        return Judgement::broken("machine", message).weighing(Severity::Warn).advice(
+            "set pci=disable_acs_redir= or pci=config_acs= on the kernel command line, or switch Secure Boot off",
+        );
+    }
+    Judgement::info("machine", format!("The kernel is locked down ({mode}): {refuses}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{GPU_PORT, machine, only, set_acs};
+    use crate::model::{Facts, Outcome, Why};
+
+    #[test]
+    fn it_warns_only_where_it_is_in_the_way() {
+        let mut facts = machine();
+        assert_eq!(only("platform.lockdown", &facts).outcome, Outcome::Pass);
+        facts.platform.lockdown = Fact::Known(Some("integrity".to_owned()));
+        assert_eq!(only("platform.lockdown", &facts).outcome, Outcome::Info);
+        set_acs(&mut facts, GPU_PORT, 0x1d);
+        let found = only("platform.lockdown", &facts);
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert!(found.fix.expect("advice").command.contains("config_acs"));
+        set_acs(&mut facts, GPU_PORT, 0x11);
+        facts.driver.module_version = Fact::Known(None);
+        facts.driver.version_line = Fact::Known(None);
+        assert!(only("platform.lockdown", &facts).message.contains("may be why"));
+    }
+
+    #[test]
+    fn what_is_not_seen_is_unknown() {
+        let mut facts = machine();
+        facts.platform.lockdown = Fact::Unknown(Why::NotCovered);
+        facts.platform.container_marks = Fact::Known(vec!["namespace pid:[4026532000]".to_owned()]);
+        let found = only("platform.lockdown", &facts);
+        assert_eq!(found.outcome, Outcome::Unknown);
+        assert!(found.needs.is_some_and(|needs| needs.contains("container")));
+        facts.platform.lockdown = Fact::Known(None);
+        assert_eq!(only("platform.lockdown", &facts).outcome, Outcome::Pass);
+        assert_eq!(only("platform.lockdown", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,308 @@
+//! env.contradiction: variables that switch off what the machine can do, or rely on what it cannot.
+
+use std::collections::BTreeMap;
+
+use crate::check::modules::road;
+use crate::check::{Ctx, Judgement, rdma, unknown_if, words};
+use crate::model::{Kind, PciClass};
+
+const SOURCE: &str = "/proc/self/environ";
+
+/// A variable's effect on this machine: none where its value does no harm here.
+type Effect = fn(&Ctx<'_>, &str) -> Option<String>;
+
+/// The variables, and what each does.
+const VARIABLES: &[(&str, Effect)] = &[
+    ("NCCL_P2P_DISABLE", |ctx, value| {
+        (number(value) == Some(1) && gpus(ctx) > 1).then(|| {
+            "keeps NCCL from peer to peer between this machine's GPUs: they talk through host memory".to_owned()
+        })
+    }),
+    ("NCCL_P2P_LEVEL", |ctx, value| {
+        (gpus(ctx) > 1 && level(value) == Some(Level::Loc))
+            .then(|| "keeps NCCL from peer to peer between this machine's GPUs".to_owned())
+    }),
+    ("NCCL_IB_DISABLE", |ctx, value| {
+        (number(value) == Some(1) && has_nic(ctx))
+            .then(|| "keeps NCCL from this machine's NICs: it uses sockets".to_owned())
+    }),
+    ("NCCL_NET_GDR_LEVEL", gdr_level),
+    ("NCCL_NET_GDR_C2C", |ctx, value| {
+        let coherent = ctx.topology.rows.iter().any(|row| row.coherent);
+        (number(value) == Some(0) && coherent)
+            .then(|| "keeps NCCL from NVLink-C2C, the way of this machine's GPUs to its NICs".to_owned())
+    }),
+    ("NCCL_DMABUF_ENABLE", |ctx, value| {
+        (number(value) == Some(0) && road::dma_buf_alone(ctx))
+            .then(|| "keeps NCCL from dma-buf, the only road to GPU memory that is open here".to_owned())
+    }),
+    ("NCCL_IGNORE_DISABLED_P2P", |_, value| {
+        (number(value) == Some(1))
+            .then(|| "keeps NCCL silent where the driver refuses peer to peer: a slow path stays unseen".to_owned())
+    }),
+    ("UCX_TLS", |ctx, value| {
+        (gpus(ctx) > 0 && lacks_cuda(value))
+            .then(|| "leaves out cuda and gdr_copy: UCX does not know GPU memory".to_owned())
+    }),
+    ("UCX_IB_GPU_DIRECT_RDMA", |ctx, value| {
+        match value.to_ascii_lowercase().as_str() {
+            "n" | "no" | "0" | "off" if has_nic(ctx) => Some("keeps UCX from GPUDirect RDMA".to_owned()),
+            // UCX knows this road by nvidia-peermem's files alone.
+            "y" | "yes" | "1" | "on" if road::dma_buf_alone(ctx) => {
+                Some("asks UCX for nvidia-peermem, which is not open here: dma-buf is".to_owned())
+            }
+            _ => None,
+        }
+    }),
+    ("NVSHMEM_IB_DISABLE_DMABUF", |ctx, value| {
+        (is_true(value) && road::dma_buf_alone(ctx))
+            .then(|| "keeps NVSHMEM from dma-buf, the only road to GPU memory that is open here".to_owned())
+    }),
+    ("PYTORCH_CUDA_ALLOC_CONF", expandable),
+    ("PYTORCH_ALLOC_CONF", expandable),
+    ("CUDA_NIC_INTEROP", |_, _| {
+        Some("is obsolete since CUDA 4.1: it does nothing".to_owned())
+    }),
+    ("CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK", |_, value| {
+        (number(value) == Some(1)).then(|| {
+            "lets CUDA use peer to peer where IOMMU or ACS make it unfit: data may be lost in silence".to_owned()
+        })
+    }),
+];
+
+/// Each variable that does harm here; one judgement where none does.
+pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let subject = "this process";
+    let variables = &ctx.facts.environment;
+    if let Some(unknown) = unknown_if(variables, subject, SOURCE) {
+        return vec![unknown];
+    }
+    let none = BTreeMap::new();
+    let variables = variables.known().unwrap_or(&none);
+    let judgements: Vec<Judgement> = VARIABLES
+        .iter()
+        .filter_map(|(name, effect)| {
+            let value = variables.get(*name)?;
+            let effect = effect(ctx, value)?;
+            let message = format!("{name}={value} {effect}.");
+            let judgement = Judgement::broken(*name, message).evidence(SOURCE, format!("{name}={value}"));
+            Some(judgement.advice(format!("unset {name}")))
+        })
+        .collect();
+    if !judgements.is_empty() {
+        return judgements;
+    }
+    let set = match variables.is_empty() {
+        true => "none of the variables that matter is set".to_owned(),
+        false => words::list(variables.iter().map(|(name, value)| format!("{name}={value}"))),
+    };
+    let pass = Judgement::pass(
+        subject,
+        "Nothing in this process's environment contradicts what the machine can do.",
+    );
+    vec![pass.evidence(SOURCE, set)]
+}
+
+fn gpus(ctx: &Ctx<'_>) -> usize {
+    ctx.topology.rows_of(Kind::Gpu).count()
+}
+
+fn has_nic(ctx: &Ctx<'_>) -> bool {
+    rdma::cards(ctx.facts).next().is_some()
+}
+
+/// As NCCL reads numbers: base 0.
+fn number(value: &str) -> Option<i64> {
+    let value = value.trim();
+    match value.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16).ok(),
+        None => value.parse().ok(),
+    }
+}
+
+fn is_true(value: &str) -> bool {
+    !["", "0", "n", "no", "f", "false", "off"].contains(&value.to_ascii_lowercase().as_str())
+}
+
+/// How far NCCL lets a NIC and a GPU be apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Loc,
+    Pix,
+    Pxb,
+    Phb,
+    Sys,
+}
+
+/// By name, or by the numbers of NCCL before 2.8.
+fn level(value: &str) -> Option<Level> {
+    Some(match value.trim().to_ascii_uppercase().as_str() {
+        "LOC" | "0" => Level::Loc,
+        "PIX" | "1" => Level::Pix,
+        "PXB" | "2" => Level::Pxb,
+        "PHB" | "3" => Level::Phb,
+        "SYS" | "NODE" | "4" | "5" => Level::Sys,
+        _ => return None,
+    })
+}
+
+/// Whether the nearest NIC of a GPU is farther than the level allows.
+fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
+    let allowed = level(value)?;
+    let rows = &ctx.topology.rows;
+    ctx.topology.matches.iter().find_map(|found| {
+        let gpu = rows
+            .get(found.row)
+            .filter(|row| row.kind == Kind::Gpu && !row.coherent)?;
+        let nic = rows.get(found.pick?)?;
+        let class = *ctx.topology.pair(found.row, found.pick?)?.pci.known()?;
+        let needs = match class {
+            PciClass::Pix => Level::Pix,
+            PciClass::Pxb => Level::Pxb,
+            PciClass::Phb => Level::Phb,
+            PciClass::Node | PciClass::Sys => Level::Sys,
+        };
+        // What is farther than PXB, NCCL does not use by its own default either.
+        (needs > allowed && needs <= Level::Pxb).then(|| {
+            format!(
+                "keeps NCCL from GPUDirect RDMA between {} and {}, which meet at {}",
+                gpu.name,
+                nic.name,
+                class.letters()
+            )
+        })
+    })
+}
+
+/// A list of transports that names none for CUDA, or leaves it out.
+fn lacks_cuda(value: &str) -> bool {
+    let (without, names) = match value.strip_prefix('^') {
+        Some(names) => (true, names),
+        None => (false, value),
+    };
+    let mut names = names.split(',').map(str::trim);
+    match without {
+        true => names.any(|name| name == "cuda" || name == "cuda_copy"),
+        false => !names
+            .any(|name| name == "all" || name == "(set)" || name.starts_with("cuda") || name.starts_with("gdr_copy")),
+    }
+}
+
+/// Segments that grow span several allocations, which nvidia-peermem does not pin.
+fn expandable(ctx: &Ctx<'_>, value: &str) -> Option<String> {
+    let on = value.split(',').any(|option| {
+        let mut parts = option.split(':').map(str::trim);
+        parts.next() == Some("expandable_segments")
+            && parts.next().is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    });
+    (on && road::peer_memory_alone(ctx)).then(|| {
+        "makes PyTorch's memory of several pieces, which nvidia-peermem, the only road open here, does not register"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::testing::{Edit, findings, gpu, machine, only, root_port};
+    use crate::model::{Fact, Facts, Outcome, Why};
+
+    fn set(facts: &mut Facts, name: &str, value: &str) {
+        facts.environment = Fact::Known([(name.to_owned(), value.to_owned())].into());
+    }
+
+    /// One more GPU, and dma-buf alone, or nvidia-peermem alone.
+    fn two_gpus() -> Facts {
+        let mut facts = machine();
+        facts.add(root_port("0000:00:05.0"));
+        facts.add(gpu("0000:05:00.0"));
+        facts
+    }
+
+    fn dma_buf_alone() -> Facts {
+        let mut facts = two_gpus();
+        facts.peer_memory.nvidia_peermem = Fact::Known(false);
+        facts
+    }
+
+    fn peer_memory_alone() -> Facts {
+        let mut facts = two_gpus();
+        facts.driver.version_line = Fact::Known(Some("NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned()));
+        facts
+    }
+
+    #[test]
+    fn what_switches_off_what_is_there_is_named() {
+        for (facts, name, value, word) in [
+            (two_gpus(), "NCCL_P2P_DISABLE", "1", "peer to peer"),
+            (two_gpus(), "NCCL_IB_DISABLE", "1", "sockets"),
+            (
+                two_gpus(),
+                "NCCL_NET_GDR_LEVEL",
+                "LOC",
+                "GPU0 and NIC0, which meet at PIX",
+            ),
+            (two_gpus(), "NCCL_NET_GDR_LEVEL", "0", "meet at PIX"),
+            (dma_buf_alone(), "NCCL_DMABUF_ENABLE", "0", "the only road"),
+            (dma_buf_alone(), "NVSHMEM_IB_DISABLE_DMABUF", "true", "the only road"),
+            (dma_buf_alone(), "UCX_IB_GPU_DIRECT_RDMA", "yes", "not open here"),
+            (two_gpus(), "UCX_IB_GPU_DIRECT_RDMA", "n", "keeps UCX"),
+            (two_gpus(), "UCX_TLS", "rc,sm", "does not know GPU memory"),
+            (two_gpus(), "UCX_TLS", "^cuda", "does not know GPU memory"),
+            (
+                peer_memory_alone(),
+                "PYTORCH_CUDA_ALLOC_CONF",
+                "max_split_size_mb:512,expandable_segments:True",
+                "does not register",
+            ),
+            (two_gpus(), "CUDA_NIC_INTEROP", "1", "obsolete"),
+            (
+                two_gpus(),
+                "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
+                "1",
+                "lost in silence",
+            ),
+            (two_gpus(), "NCCL_IGNORE_DISABLED_P2P", "1", "unseen"),
+        ] {
+            let mut facts = facts;
+            set(&mut facts, name, value);
+            let found = only("env.contradiction", &facts);
+            assert_eq!(
+                (found.outcome, found.subject.as_str()),
+                (Outcome::Info, name),
+                "{value}"
+            );
+            assert!(found.message.contains(word), "{}", found.message);
+        }
+    }
+
+    #[test]
+    fn what_does_no_harm_here_passes() {
+        for (facts, name, value) in [
+            (machine(), "NCCL_P2P_DISABLE", "1"),
+            (two_gpus(), "NCCL_P2P_DISABLE", "0"),
+            (two_gpus(), "NCCL_DMABUF_ENABLE", "0"),
+            (two_gpus(), "NCCL_NET_GDR_LEVEL", "SYS"),
+            (two_gpus(), "NCCL_NET_GDR_LEVEL", "PIX"),
+            (two_gpus(), "UCX_TLS", "rc,cuda"),
+            (two_gpus(), "UCX_TLS", "all"),
+            (two_gpus(), "UCX_TLS", "^tcp"),
+            (two_gpus(), "NCCL_NET_GDR_C2C", "0"),
+            (dma_buf_alone(), "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),
+        ] {
+            let mut facts = facts;
+            set(&mut facts, name, value);
+            assert_eq!(
+                only("env.contradiction", &facts).outcome,
+                Outcome::Pass,
+                "{name}={value}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unread_environment_is_unknown() {
+        let mut facts = machine();
+        facts.environment = Fact::Unknown(Why::Denied);
+        assert_eq!(findings("env.contradiction", &facts, &[])[0].outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,211 @@
+//! mpi.cuda-aware: whether the MPI and the UCX that the loader picks were built for CUDA.
+
+use crate::check::{Ctx, Judgement, unknown_if};
+use crate::model::{Fact, Kind, Library};
+
+const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
+/// The module by which UCX copies through gdrcopy.
+const GDR_COPY: &str = "libuct_cuda_gdrcopy.so";
+
+/// Each library that the loader picks, and the variables of MVAPICH2.
+pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let software = &ctx.facts.software;
+    if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
+        return vec![unknown];
+    }
+    if ctx.topology.rows_of(Kind::Gpu).next().is_none() {
+        return vec![Judgement::skip(
+            "machine",
+            "There is no GPU whose pointers an MPI could take.",
+        )];
+    }
+    let mut judgements = Vec::new();
+    judgements.extend(software.picked("libmpi.so.40").map(open_mpi));
+    judgements.extend(software.picked("libmpi.so.12").map(|library| mpich(ctx, library)));
+    if let Some(ucx) = software.picked("libucp.so.0") {
+        judgements.push(ucx_cuda(ucx));
+        judgements.extend(gdr_copy(ctx, ucx));
+    }
+    match judgements.is_empty() {
+        true => vec![Judgement::skip("machine", "The loader finds neither an MPI nor UCX.")],
+        false => judgements,
+    }
+}
+
+/// Components of their own up to version 4 and in some builds of 5, inside the libraries in others.
+fn open_mpi(library: &Library) -> Judgement {
+    let subject = named("Open MPI", library);
+    let components = library.plugins.as_deref().unwrap_or_default();
+    let inside = match &library.words {
+        Fact::Known(words) => words,
+        Fact::Unknown(why) if components.is_empty() => {
+            return Judgement::unknown(subject, *why, "libopen-pal beside libmpi");
+        }
+        Fact::Unknown(_) => &Vec::new(),
+    };
+    let found: Vec<&String> = components.iter().chain(inside).collect();
+    if let Some(found) = found.first() {
+        let pass = Judgement::pass(subject.clone(), format!("{subject} was built for CUDA."));
+        return pass.evidence(&library.path, found.as_str());
+    }
+    if library.plugins.is_none() && inside.is_empty() {
+        let unknown = Judgement::undetermined(subject, "cannot tell: its components are not where they are looked for");
+        return unknown
+            .evidence(&library.path, "no directory of components beside it")
+            .needs("ompi_info --parsable -l 9 --all | grep mpi_built_with_cuda_support:value");
+    }
+    without(subject, library, "no component for CUDA")
+}
+
+fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
+    let words = match &library.words {
+        Fact::Known(words) => words,
+        Fact::Unknown(why) => return Judgement::unknown(named("MPI", library), *why, &library.path),
+    };
+    let has = |word: &str| words.iter().any(|found| found == word);
+    if has("MVAPICH2") {
+        let subject = named("MVAPICH2", library);
+        if !has("MV2_USE_CUDA") {
+            return without(subject, library, "no word of MV2_USE_CUDA");
+        }
+        let variables = ctx.facts.environment.known();
+        let value = variables.and_then(|variables| variables.get("MV2_USE_CUDA"));
+        return match value.map(String::as_str) {
+            Some("1") => Judgement::pass(subject.clone(), format!("{subject} was built for CUDA, and uses it."))
+                .evidence("MV2_USE_CUDA", "1"),
+            value => Judgement::info(
+                subject.clone(),
+                format!("{subject} was built for CUDA, and uses it with MV2_USE_CUDA=1."),
+            )
+            .evidence("MV2_USE_CUDA", value.unwrap_or("not set"))
+            .advice("set MV2_USE_CUDA=1, and MV2_USE_GPUDIRECT=1 where it is MVAPICH2-GDR"),
+        };
+    }
+    if has("I_MPI_OFFLOAD") {
+        let subject = named("Intel MPI", library);
+        let message = format!("{subject} takes GPU pointers only with I_MPI_OFFLOAD set.");
+        return Judgement::info(subject, message).evidence(&library.path, "I_MPI_OFFLOAD");
+    }
+    let subject = named("MPICH", library);
+    match has("yaksuri_cuda") {
+        true => Judgement::pass(subject.clone(), format!("{subject} was built for CUDA."))
+            .evidence(&library.path, "yaksuri_cuda"),
+        false => without(subject, library, "no word of CUDA"),
+    }
+}
+
+fn ucx_cuda(library: &Library) -> Judgement {
+    let subject = named("UCX", library);
+    match &library.plugins {
+        Some(plugins) if plugins.iter().any(|name| name.contains("cuda")) => {
+            let pass = Judgement::pass(subject.clone(), format!("{subject} was built for CUDA."));
+            pass.evidence(&library.path, plugins.join(", "))
+        }
+        Some(_) => without(subject, library, "no module for CUDA"),
+        None => Judgement::undetermined(subject, "cannot tell: its modules are not where they are looked for")
+            .evidence(&library.path, "no directory ucx beside it")
+            .needs("ucx_info -d | grep cuda"),
+    }
+}
+
+/// The module is there, and the library that it opens is not.
+fn gdr_copy(ctx: &Ctx<'_>, library: &Library) -> Option<Judgement> {
+    let plugins = library.plugins.as_ref()?;
+    if !plugins.iter().any(|name| name == GDR_COPY) || ctx.facts.software.picked("libgdrapi.so.2").is_some() {
+        return None;
+    }
+    let subject = named("UCX", library);
+    let message =
+        format!("{subject} has the module gdr_copy, and the loader finds no libgdrapi.so.2: the module does not load.");
+    Some(
+        Judgement::broken(subject, message)
+            .evidence(&library.path, GDR_COPY)
+            .evidence(SOURCE, "no libgdrapi.so.2")
+            .advice("install libgdrapi (NVIDIA's or gdr's) where the loader looks, and run ldconfig"),
+    )
+}
+
+fn without(subject: String, library: &Library, seen: &str) -> Judgement {
+    let message = format!("{subject} was built without CUDA: it takes a GPU pointer for a host one.");
+    Judgement::broken(subject, message)
+        .evidence(&library.path, seen)
+        .advice("use one that was configured --with-cuda: the HPC SDK's, HPC-X, or one built so")
+}
+
+fn named(what: &str, library: &Library) -> String {
+    format!("{what} ({})", library.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{findings, machine, only};
+    use crate::model::{Facts, Found, Outcome, Why};
+
+    fn library(name: &str, plugins: Option<&[&str]>, words: &[&str]) -> Library {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        Library {
+            name: name.to_owned(),
+            path: format!("/usr/lib64/{name}"),
+            version: None,
+            found: Found::Cache,
+            plugins: plugins.map(list),
+            words: Fact::Known(list(words)),
+        }
+    }
+
+    fn with(libraries: Vec<Library>) -> Facts {
+        let mut facts = machine();
+        facts.software.libraries = Fact::Known(libraries);
+        facts
+    }
+
+    #[test]
+    fn open_mpi_tells_by_its_components_or_its_words() {
+        for (plugins, words, outcome) in [
+            (Some(&["mca_btl_smcuda.so"][..]), &[][..], Outcome::Pass),
+            (Some(&[][..]), &["mca_accelerator_cuda_component"][..], Outcome::Pass),
+            (Some(&[][..]), &[][..], Outcome::Info),
+            (None, &[][..], Outcome::Unknown),
+        ] {
+            let found = only("mpi.cuda-aware", &with(vec![library("libmpi.so.40", plugins, words)]));
+            assert_eq!(found.outcome, outcome, "{plugins:?} {words:?}");
+        }
+    }
+
+    #[test]
+    fn mvapich_wants_its_variable() {
+        let mut facts = with(vec![library("libmpi.so.12", None, &["MV2_USE_CUDA", "MVAPICH2"])]);
+        assert!(only("mpi.cuda-aware", &facts).message.contains("with MV2_USE_CUDA=1"));
+        facts.environment = Fact::Known([("MV2_USE_CUDA".to_owned(), "1".to_owned())].into());
+        assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Pass);
+        let found = only("mpi.cuda-aware", &with(vec![library("libmpi.so.12", None, &[])]));
+        assert!(found.message.contains("MPICH") && found.message.contains("without CUDA"));
+    }
+
+    #[test]
+    fn ucx_needs_its_modules_and_gdr_copy_its_library() {
+        let ucx = |plugins: &[&str]| library("libucp.so.0", Some(plugins), &[]);
+        assert_eq!(only("mpi.cuda-aware", &with(vec![ucx(&[])])).outcome, Outcome::Info);
+        let facts = with(vec![ucx(&["libuct_cuda.so", GDR_COPY])]);
+        let outcomes: Vec<_> = findings("mpi.cuda-aware", &facts, &[])
+            .iter()
+            .map(|f| f.outcome)
+            .collect();
+        assert_eq!(outcomes, [Outcome::Pass, Outcome::Info]);
+        let facts = with(vec![
+            ucx(&["libuct_cuda.so", GDR_COPY]),
+            library("libgdrapi.so.2", None, &[]),
+        ]);
+        assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn nothing_found_and_nothing_known() {
+        assert_eq!(only("mpi.cuda-aware", &machine()).outcome, Outcome::Skip);
+        let mut facts = machine();
+        facts.software.libraries = Fact::Unknown(Why::Denied);
+        assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Unknown);
+        assert_eq!(only("mpi.cuda-aware", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,104 @@
+//! tools.perftest: whether ib_write_bw measures GPU memory, and how on this machine.
+
+use crate::check::modules::road;
+use crate::check::{Ctx, Judgement, unknown_if};
+use crate::model::{Fact, Kind};
+
+/// How it was built, with the commands for the best pair.
+pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let program = &ctx.facts.software.perftest;
+    if let Some(unknown) = unknown_if(program, "ib_write_bw", "/usr/bin, /usr/local/bin") {
+        return vec![unknown];
+    }
+    if ctx.topology.rows_of(Kind::Gpu).next().is_none() {
+        return vec![Judgement::skip("machine", "There is no GPU to measure.")];
+    }
+    let Fact::Known(Some(program)) = program else {
+        return vec![Judgement::skip("machine", "ib_write_bw (perftest) is not installed.")];
+    };
+    let words = match &program.words {
+        Fact::Known(words) => words,
+        Fact::Unknown(why) => return vec![Judgement::unknown("ib_write_bw", *why, &program.path)],
+    };
+    if words.is_empty() {
+        let message = "ib_write_bw was built without CUDA: it measures host memory alone.";
+        return vec![
+            Judgement::broken("ib_write_bw", message)
+                .evidence(&program.path, "no word of use_cuda")
+                .advice("build perftest with CUDA_H_PATH=/usr/local/cuda/include/cuda.h ./configure"),
+        ];
+    }
+    let message = match commands(ctx, words.iter().any(|word| word == "use_cuda_dmabuf")) {
+        Some(commands) => format!("ib_write_bw measures GPU memory. On this machine: {commands}"),
+        None => "ib_write_bw measures GPU memory (--use_cuda).".to_owned(),
+    };
+    vec![Judgement::pass("ib_write_bw", message).evidence(&program.path, words.join(", "))]
+}
+
+/// For the nearest pair: the server's command, to which the client adds its name. --use_cuda stands before
+/// --use_cuda_dmabuf, or perftest refuses the latter.
+fn commands(ctx: &Ctx<'_>, dma_buf: bool) -> Option<String> {
+    let rows = &ctx.topology.rows;
+    let best = ctx.topology.matches.iter().filter(|found| {
+        let gpu = rows.get(found.row).is_some_and(|row| row.kind == Kind::Gpu);
+        gpu && found.pick.is_some()
+    });
+    let best = best.min_by_key(|found| found.verdict)?;
+    let (gpu, nic) = (rows.get(best.row)?, rows.get(best.pick?)?);
+    if !nic.named {
+        return None;
+    }
+    let road = match dma_buf && road::dma_buf_alone(ctx) {
+        true => " --use_cuda_dmabuf",
+        false => "",
+    };
+    let number = gpu.name.strip_prefix("GPU")?;
+    Some(format!(
+        "ib_write_bw -d {} --use_cuda={number}{road} -a --report_gbits, and the same with this machine's name on another.",
+        nic.label
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{machine, only};
+    use crate::model::{Facts, Outcome, Program, Why};
+
+    fn with(words: Fact<Vec<String>>) -> Facts {
+        let mut facts = machine();
+        facts.software.perftest = Fact::Known(Some(Program {
+            path: "/usr/bin/ib_write_bw".to_owned(),
+            words,
+        }));
+        facts
+    }
+
+    #[test]
+    fn the_words_in_it_tell() {
+        let mut facts = with(Fact::Known(vec!["use_cuda".to_owned(), "use_cuda_dmabuf".to_owned()]));
+        let found = only("tools.perftest", &facts);
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert!(
+            found.message.contains("ib_write_bw -d mlx5_0 --use_cuda=0 -a"),
+            "{}",
+            found.message
+        );
+        facts.peer_memory.nvidia_peermem = Fact::Known(false);
+        assert!(
+            only("tools.perftest", &facts)
+                .message
+                .contains("--use_cuda=0 --use_cuda_dmabuf -a")
+        );
+        assert_eq!(
+            only("tools.perftest", &with(Fact::Known(Vec::new()))).outcome,
+            Outcome::Info
+        );
+        assert_eq!(
+            only("tools.perftest", &with(Fact::Unknown(Why::Denied))).outcome,
+            Outcome::Unknown
+        );
+        assert_eq!(only("tools.perftest", &machine()).outcome, Outcome::Skip);
+        assert_eq!(only("tools.perftest", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,153 @@
+//! sw.toolkit: several driver libraries, and toolkits of several makers.
+
+use crate::check::{Ctx, Judgement, unknown_if, version, words};
+use crate::model::{Fact, Found, Library};
+
+const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
+const CUDA: &str = "libcuda.so.1";
+
+/// Which libcuda the loader picks, and what lies beside it.
+pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let software = &ctx.facts.software;
+    if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
+        return vec![unknown];
+    }
+    let Some(picked) = software.picked(CUDA) else {
+        return vec![Judgement::skip("machine", "The loader finds no libcuda.so.1.")];
+    };
+    let driver = match version::driver(ctx.facts) {
+        Fact::Known(Some(driver)) => driver,
+        Fact::Known(None) => return vec![Judgement::skip("machine", "The NVIDIA driver is not loaded.")],
+        Fact::Unknown(why) => return vec![Judgement::unknown(CUDA, why, "/sys/module/nvidia/version")],
+    };
+    let judgement = judge(ctx, picked, &driver);
+    let judgement = software.all(CUDA).fold(judgement, |judgement, library| {
+        judgement.evidence(
+            &library.path,
+            library.version.as_deref().unwrap_or("no version in its name"),
+        )
+    });
+    vec![judgement.evidence("/sys/module/nvidia/version", driver)]
+}
+
+fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
+    let path = &picked.path;
+    if path.contains("/stubs/") {
+        let message =
+            format!("The loader picks the stub {path}: every call answers error 34 (CUDA_ERROR_STUB_LIBRARY).");
+        return Judgement::broken(CUDA, message).advice("take the directory stubs out of LD_LIBRARY_PATH");
+    }
+    // A newer libcuda over an older module is what cuda-compat is for.
+    let compat = path.contains("/compat");
+    match picked.version.as_deref() {
+        Some(version) if version != driver && !compat => {
+            let message = format!(
+                "The loader picks {path} of driver {version}, and the module loaded is {driver}: two installations are mixed."
+            );
+            return Judgement::broken(CUDA, message)
+                .advice("remove the packages of the one that is not wanted, run ldconfig, or reboot after an update");
+        }
+        _ => {}
+    }
+    let others: Vec<&Library> = ctx
+        .facts
+        .software
+        .all(CUDA)
+        .filter(|library| library.path != picked.path && library.version != picked.version)
+        .collect();
+    if !others.is_empty() && !compat {
+        let message = format!(
+            "The loader picks {path}; there is also {}, which a program may get with another LD_LIBRARY_PATH.",
+            words::list(others.iter().map(|library| &library.path))
+        );
+        return Judgement::info(CUDA, message);
+    }
+    let conda = picked.found != Found::LibraryPath
+        && ctx
+            .facts
+            .environment
+            .known()
+            .and_then(|variables| variables.get("LD_LIBRARY_PATH"))
+            .is_some_and(|path| path.contains("conda"));
+    match (compat, conda) {
+        (true, _) => Judgement::info(
+            CUDA,
+            format!("The loader picks cuda-compat's {path} over the driver's own library."),
+        ),
+        (false, true) => Judgement::info(
+            CUDA,
+            "LD_LIBRARY_PATH leads into Conda first: its toolkit is used with this machine's driver library, and its other \
+             libraries in place of the system's.",
+        ),
+        (false, false) => Judgement::pass(CUDA, format!("The loader picks {path}, and nothing contradicts it.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{machine, only};
+    use crate::model::{Facts, Outcome, Why};
+
+    fn library(path: &str, version: Option<&str>, found: Found) -> Library {
+        Library {
+            name: CUDA.to_owned(),
+            path: path.to_owned(),
+            version: version.map(str::to_owned),
+            found,
+            plugins: None,
+            words: Fact::Known(Vec::new()),
+        }
+    }
+
+    fn with(libraries: Vec<Library>) -> Facts {
+        let mut facts = machine();
+        facts.software.libraries = Fact::Known(libraries);
+        facts
+    }
+
+    fn system(version: &str) -> Library {
+        library("/usr/lib64/libcuda.so.1", Some(version), Found::Cache)
+    }
+
+    #[test]
+    fn the_first_library_is_the_one_that_counts() {
+        let of = |libraries| only("sw.toolkit", &with(libraries));
+        assert_eq!(of(vec![system("580.159.04")]).outcome, Outcome::Pass);
+        let found = of(vec![system("535.129.03")]);
+        assert!(
+            found.message.contains("two installations are mixed"),
+            "{}",
+            found.message
+        );
+        let stub = library("/usr/local/cuda/lib64/stubs/libcuda.so.1", None, Found::LibraryPath);
+        assert!(of(vec![stub, system("580.159.04")]).message.contains("error 34"));
+        let compat = library(
+            "/usr/local/cuda/compat/libcuda.so.1",
+            Some("590.10"),
+            Found::LibraryPath,
+        );
+        assert!(of(vec![compat, system("580.159.04")]).message.contains("cuda-compat"));
+        let other = library("/opt/old/libcuda.so.1", Some("470.1"), Found::Cache);
+        let found = of(vec![system("580.159.04"), other]);
+        assert_eq!(found.outcome, Outcome::Info);
+        assert!(found.message.contains("there is also /opt/old"));
+    }
+
+    #[test]
+    fn conda_is_named() {
+        let mut facts = with(vec![system("580.159.04")]);
+        facts.environment = Fact::Known([("LD_LIBRARY_PATH".to_owned(), "(conda):/usr/lib64".to_owned())].into());
+        assert!(only("sw.toolkit", &facts).message.contains("Conda"));
+    }
+
+    #[test]
+    fn nothing_found_and_nothing_known() {
+        assert_eq!(only("sw.toolkit", &machine()).outcome, Outcome::Skip);
+        let mut facts = with(vec![system("580.159.04")]);
+        facts.driver.module_version = Fact::Unknown(Why::Denied);
+        facts.driver.version_line = Fact::Unknown(Why::Denied);
+        assert_eq!(only("sw.toolkit", &facts).outcome, Outcome::Unknown);
+        assert_eq!(only("sw.toolkit", &Facts::default()).outcome, Outcome::Unknown);
+    }
+}

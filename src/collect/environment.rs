@@ -1,0 +1,145 @@
+//! The variables of this process's environment that decide over GPUDirect. Nothing else of it is kept, nor recorded.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::read;
+use crate::model::{Fact, Note};
+use crate::world::{Files, MOST};
+
+const ENVIRONMENT: &str = "/proc/self/environ";
+
+/// The variables that are kept.
+const NAMES: [&str; 31] = [
+    "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
+    "CUDA_NIC_INTEROP",
+    "CUDA_VISIBLE_DEVICES",
+    "LD_LIBRARY_PATH",
+    "MV2_CUDA_BLOCK_SIZE",
+    "MV2_CUDA_IPC",
+    "MV2_SMP_SEND_BUF_SIZE",
+    "MV2_USE_CUDA",
+    "MV2_USE_GPUDIRECT",
+    "MV2_USE_SHARED_MEM",
+    "NCCL_DMABUF_ENABLE",
+    "NCCL_IB_DATA_DIRECT",
+    "NCCL_IB_DISABLE",
+    "NCCL_IB_GID_INDEX",
+    "NCCL_IGNORE_DISABLED_P2P",
+    "NCCL_NET_GDR_C2C",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_GDR_READ",
+    "NCCL_NET_PLUGIN",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NVSHMEM_IB_DISABLE_DMABUF",
+    "NVSHMEM_IB_GID_INDEX",
+    "OMPI_MCA_btl",
+    "OMPI_MCA_pml",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "UCX_IB_GID_INDEX",
+    "UCX_IB_GPU_DIRECT_RDMA",
+    "UCX_MEMTYPE_CACHE",
+    "UCX_TLS",
+];
+
+/// What stands for a value that is not shown.
+const SET: &str = "(set)";
+/// What stands for a directory of a Conda installation that is somebody's own.
+const CONDA: &str = "(conda)";
+
+/// The variables that are set.
+pub fn environment(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<BTreeMap<String, String>> {
+    match files.reduced(Path::new(ENVIRONMENT), MOST, &kept) {
+        Ok(bytes) => Fact::Known(variables(&String::from_utf8_lossy(&bytes))),
+        Err(error) => read::unread(notes, &error),
+    }
+}
+
+fn variables(lines: &str) -> BTreeMap<String, String> {
+    let pairs = lines.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The listed variables, one a line. The kernel ends each with a NUL byte; what was kept before has none.
+fn kept(bytes: Vec<u8>) -> Vec<u8> {
+    let separator = if bytes.contains(&0) { 0 } else { b'\n' };
+    let mut out = String::new();
+    for variable in bytes.split(|byte| *byte == separator) {
+        let variable = String::from_utf8_lossy(variable);
+        if let Some((name, value)) = variable.split_once('=')
+            && NAMES.contains(&name)
+        {
+            out.push_str(&format!("{name}={}\n", shown(name, value)));
+        }
+    }
+    out.into_bytes()
+}
+
+/// A value as far as it is nobody's own.
+fn shown(name: &str, value: &str) -> String {
+    const LONGEST: usize = 256;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.,:=^-+@~ ".contains(c);
+    match name {
+        "LD_LIBRARY_PATH" => directories(value),
+        "CUDA_VISIBLE_DEVICES" if !value.is_empty() => SET.to_owned(),
+        _ if value == SET => SET.to_owned(),
+        _ if value.len() <= LONGEST && value.chars().all(plain) => value.to_owned(),
+        _ => SET.to_owned(),
+    }
+}
+
+/// The directories that belong to the system; of others only that one is Conda's.
+fn directories(value: &str) -> String {
+    const ROOTS: [&str; 7] = ["/usr/", "/opt/", "/lib/", "/lib64", "/run/nvidia/", "/usr", "/lib"];
+    const MOST: usize = 32;
+    let mut kept: Vec<&str> = Vec::new();
+    for directory in value.split(':').take(4 * MOST) {
+        let of_system = ROOTS
+            .iter()
+            .any(|root| directory == *root || (root.ends_with('/') && directory.starts_with(root)));
+        let words = !directory.contains("..") && directory.bytes().all(|byte| byte.is_ascii_graphic());
+        if of_system && words {
+            kept.push(directory);
+        } else if directory == CONDA || directory.contains("conda") || directory.contains("mamba") {
+            kept.push(CONDA);
+        }
+    }
+    kept.truncate(MOST);
+    kept.dedup();
+    kept.join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_listed_variables_are_kept_and_keeping_twice_is_keeping_once() {
+        let environ = b"HOME=/home/alice\0NCCL_P2P_DISABLE=1\0TOKEN=hunter2\0UCX_TLS=rc,sm\0\
+            X=a\nNCCL_IB_DISABLE=1\0NCCL_NET_PLUGIN=/home/alice/libx.so\0CUDA_VISIBLE_DEVICES=GPU-1234\0BAD=\xff\0"
+            .to_vec();
+        let once = kept(environ);
+        let text = String::from_utf8(once.clone()).expect("text");
+        assert_eq!(
+            text,
+            "NCCL_P2P_DISABLE=1\nUCX_TLS=rc,sm\nNCCL_NET_PLUGIN=(set)\nCUDA_VISIBLE_DEVICES=(set)\n"
+        );
+        assert_eq!(kept(once), text.as_bytes());
+        assert_eq!(variables(&text).get("UCX_TLS").map(String::as_str), Some("rc,sm"));
+        assert!(kept(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn of_the_library_path_the_systems_directories_are_kept() {
+        let of = |value: &str| directories(value);
+        assert_eq!(
+            of("/usr/local/cuda/compat:/home/alice/miniconda3/lib:/scratch/secret/lib:/opt/x/lib:relative"),
+            "/usr/local/cuda/compat:(conda):/opt/x/lib"
+        );
+        assert_eq!(of("/opt/../home/alice"), "");
+        assert_eq!(of(""), "");
+        assert_eq!(of(&of("/home/a/mambaforge/lib:/lib64")), "(conda):/lib64");
+    }
+}

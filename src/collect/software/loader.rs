@@ -1,0 +1,235 @@
+//! Where the loader finds libraries: LD_LIBRARY_PATH, its cache, its own directories; and Python packages, which bring
+//! their own and load them by path.
+
+use std::path::{Path, PathBuf};
+
+use super::read;
+use crate::model::{Fact, Found, Note};
+use crate::world::{Files, MOST};
+
+const CACHE: &str = "/etc/ld.so.cache";
+
+/// Directories that the loader looks into where it has no cache, on the architectures that NVIDIA supports.
+const OWN: [&str; 4] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+];
+
+/// Where Python packages for everybody lie.
+const PYTHON: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/opt/conda/lib", "/opt/venv/lib"];
+
+/// One library found.
+pub struct Place {
+    /// The name asked for.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// How it was found.
+    pub found: Found,
+}
+
+/// The places of these libraries, in the loader's order.
+pub fn find(files: &dyn Files, library_path: &str, names: &[&str], notes: &mut Vec<Note>) -> Fact<Vec<Place>> {
+    let mut places = Vec::new();
+    let listed = |directory: &str, found: Found, places: &mut Vec<Place>| {
+        let there = files.list_kept(Path::new(directory), &|name| names.contains(&name));
+        for name in there.unwrap_or_default() {
+            places.push(Place {
+                path: Path::new(directory).join(&name),
+                name,
+                found,
+            });
+        }
+    };
+    for directory in library_path.split(':').filter(|directory| directory.starts_with('/')) {
+        listed(directory, Found::LibraryPath, &mut places);
+    }
+    match cache(files, names, notes) {
+        Fact::Known(Some(cached)) => {
+            let new = |(name, path): (String, String)| Place {
+                name,
+                path: PathBuf::from(path),
+                found: Found::Cache,
+            };
+            places.extend(cached.into_iter().map(new));
+        }
+        Fact::Known(None) => {
+            for directory in OWN {
+                listed(directory, Found::Directory, &mut places);
+            }
+        }
+        Fact::Unknown(why) => return Fact::Unknown(why),
+    }
+    places.extend(in_packages(files));
+    let mut seen = std::collections::BTreeSet::new();
+    places.retain(|place| seen.insert(place.path.clone()));
+    Fact::Known(places)
+}
+
+/// What the loader's cache says of these names; none where there is no cache.
+fn cache(files: &dyn Files, names: &[&str], notes: &mut Vec<Note>) -> Fact<Option<Vec<(String, String)>>> {
+    let keep = |bytes: Vec<u8>| match parse(&bytes, names) {
+        Some(lines) => lines.into_bytes(),
+        // What was kept before; of what is no cache nothing is.
+        None => kept_before(&bytes, names).into_bytes(),
+    };
+    match files.reduced(Path::new(CACHE), MOST, &keep) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let line = |line: &str| {
+                let (name, path) = line.split_once(' ')?;
+                (names.contains(&name) && path.starts_with('/')).then(|| (name.to_owned(), path.to_owned()))
+            };
+            Fact::Known(Some(text.lines().filter_map(line).collect()))
+        }
+        Err(error) if error.is_absent() => read::absent(files, CACHE),
+        Err(error) => read::unread(notes, &error),
+    }
+}
+
+fn kept_before(bytes: &[u8], names: &[&str]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let wanted = |line: &&str| {
+        line.split_once(' ')
+            .is_some_and(|(name, path)| names.contains(&name) && path.starts_with('/'))
+    };
+    text.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+}
+
+/// The cache of glibc (`glibc-ld.so.cache1.1`, sysdeps/generic/dl-cache.h): a header of 48 bytes, entries of 24 bytes
+/// with the offsets of a name and a path counted from the header, and the strings. An older header may stand before it.
+fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
+    const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+    const HEADER: usize = 48;
+    const ENTRY: usize = 24;
+    const MOST_ENTRIES: usize = 1 << 17;
+    let start = match bytes.starts_with(MAGIC) {
+        true => 0,
+        false if bytes.starts_with(b"ld.so-1.7.0") => bytes.windows(MAGIC.len()).position(|part| part == MAGIC)?,
+        false => return None,
+    };
+    let cache = bytes.get(start..)?;
+    let number = |at: usize| -> Option<u32> {
+        let four: [u8; 4] = cache.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(u32::from_ne_bytes(four))
+    };
+    let text = |at: usize| -> Option<&str> {
+        let rest = cache.get(at..)?;
+        let end = rest.iter().take(4096).position(|byte| *byte == 0)?;
+        std::str::from_utf8(rest.get(..end)?).ok()
+    };
+    let count = usize::try_from(number(20)?).ok()?.min(MOST_ENTRIES);
+    let mut lines = String::new();
+    for entry in 0..count {
+        let at = HEADER + entry * ENTRY;
+        let (Some(flags), Some(name), Some(path)) = (number(at), number(at + 4), number(at + 8)) else {
+            break;
+        };
+        // Libraries of 32 bits: no further mark, or that of x32.
+        if matches!(flags & 0xff00, 0 | 0x0800) {
+            continue;
+        }
+        let (Some(name), Some(path)) = (text(name as usize), text(path as usize)) else {
+            continue;
+        };
+        if names.contains(&name) && !path.contains('\n') {
+            lines.push_str(&format!("{name} {path}\n"));
+        }
+    }
+    Some(lines)
+}
+
+/// NCCL inside Python packages: `nvidia/nccl/lib`.
+fn in_packages(files: &dyn Files) -> Vec<Place> {
+    let is_python = |name: &str| name.strip_prefix("python3").is_some_and(|rest| rest.len() <= 3);
+    let mut places = Vec::new();
+    for home in PYTHON {
+        let versions = files.list_kept(Path::new(home), &is_python).unwrap_or_default();
+        for version in versions.iter().take(8) {
+            for packages in ["site-packages", "dist-packages"] {
+                let path = Path::new(home)
+                    .join(version)
+                    .join(packages)
+                    .join("nvidia/nccl/lib/libnccl.so.2");
+                if files.exists(&path).unwrap_or(false) {
+                    places.push(Place {
+                        name: "libnccl.so.2".to_owned(),
+                        path,
+                        found: Found::PythonPackage,
+                    });
+                }
+            }
+        }
+    }
+    places
+}
+
+/// The version of the package that brings NCCL: `nvidia_nccl_cu12-2.21.5.dist-info` beside it.
+pub fn package_version(files: &dyn Files, library: &Path) -> Option<String> {
+    let packages = library.ancestors().nth(4)?;
+    let names = files.list_kept(packages, &|name| {
+        name.starts_with("nvidia_nccl_cu") && name.ends_with(".dist-info")
+    });
+    let name = names.ok()?.into_iter().next_back()?;
+    let (_, version) = name.strip_suffix(".dist-info")?.split_once('-')?;
+    Some(version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cache of these entries, laid out by hand as dl-cache.h says.
+    fn cache_of(entries: &[(u32, &str, &str)]) -> Vec<u8> {
+        let strings = 48 + 24 * entries.len();
+        let (mut head, mut table, mut text) = (b"glibc-ld.so.cache1.1".to_vec(), Vec::new(), Vec::new());
+        for (flags, name, path) in entries {
+            let mut put = |word: &str| {
+                let at = (strings + text.len()) as u32;
+                text.extend_from_slice(word.as_bytes());
+                text.push(0);
+                at
+            };
+            let (name, path) = (put(name), put(path));
+            for number in [*flags, name, path, 0, 0, 0] {
+                table.extend_from_slice(&number.to_ne_bytes());
+            }
+        }
+        head.extend_from_slice(&(entries.len() as u32).to_ne_bytes());
+        head.extend_from_slice(&(text.len() as u32).to_ne_bytes());
+        head.resize(48, 0);
+        [head, table, text].concat()
+    }
+
+    #[test]
+    fn the_cache_is_read_and_what_is_kept_is_kept_again() {
+        let names = ["libcuda.so.1", "libnccl.so.2"];
+        let bytes = cache_of(&[
+            (0x0303, "libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1"),
+            (0x0003, "libcuda.so.1", "/usr/lib/i386-linux-gnu/libcuda.so.1"),
+            (0x0303, "libz.so.1", "/usr/lib/x86_64-linux-gnu/libz.so.1"),
+        ]);
+        let lines = parse(&bytes, &names).expect("a cache");
+        assert_eq!(lines, "libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.1\n");
+        assert_eq!(parse(lines.as_bytes(), &names), None);
+        assert_eq!(kept_before(lines.as_bytes(), &names), lines);
+        assert_eq!(kept_before(b"something else\n", &names), "");
+        let mut old = b"ld.so-1.7.0\0\0\0\0\0".to_vec();
+        old.extend_from_slice(&bytes);
+        assert_eq!(parse(&old, &names), Some(lines));
+    }
+
+    #[test]
+    fn a_broken_cache_is_no_panic() {
+        let bytes = cache_of(&[(0x0303, "libcuda.so.1", "/x")]);
+        for end in 0..bytes.len() {
+            parse(&bytes[..end], &["libcuda.so.1"]);
+        }
+        let mut wild = bytes.clone();
+        wild[20..24].fill(0xff);
+        wild[52..60].fill(0xff);
+        assert_eq!(parse(&wild, &["libcuda.so.1"]), Some(String::new()));
+    }
+}

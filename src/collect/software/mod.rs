@@ -1,0 +1,170 @@
+//! The programs and libraries around GPUDirect, by files alone: where the loader would find them, and words in them that
+//! tell how they were built. Nothing is started.
+
+mod loader;
+mod words;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::read;
+use crate::model::{Fact, Found, Library, Note, Program, Software};
+use crate::world::{Files, World};
+use loader::Place;
+
+/// The libraries that are looked for, by the names that programs ask for.
+const LIBRARIES: [&str; 11] = [
+    "libcuda.so.1",
+    "libcudart.so.11.0",
+    "libcudart.so.12",
+    "libcudart.so.13",
+    "libnccl.so.2",
+    "libnccl-net.so",
+    "libfabric.so.1",
+    "libucp.so.0",
+    "libmpi.so.40",
+    "libmpi.so.12",
+    "libgdrapi.so.2",
+];
+
+/// Words in ib_write_bw where it was built for CUDA.
+const PERFTEST: [&str; 2] = ["use_cuda_dmabuf", "use_cuda"];
+/// The interfaces of NCCL that a network plug-in offers.
+const PLUGIN: [&str; 9] = [
+    "ncclNetPlugin_v12",
+    "ncclNetPlugin_v11",
+    "ncclNetPlugin_v10",
+    "ncclNetPlugin_v4",
+    "ncclNetPlugin_v5",
+    "ncclNetPlugin_v6",
+    "ncclNetPlugin_v7",
+    "ncclNetPlugin_v8",
+    "ncclNetPlugin_v9",
+];
+/// Whose libmpi.so.12 it is: MVAPICH2's, MPICH's, Intel's.
+const MPICH: [&str; 4] = ["MV2_USE_CUDA", "MVAPICH2", "yaksuri_cuda", "I_MPI_OFFLOAD"];
+/// In Open MPI's libraries where its components are not files of their own.
+const OPEN_MPI: [&str; 2] = ["mca_accelerator_cuda_component", "mca_btl_smcuda_component"];
+
+/// What is installed.
+pub fn software(world: &World, environment: &Fact<BTreeMap<String, String>>, notes: &mut Vec<Note>) -> Software {
+    let files = world.files.as_ref();
+    let library_path = environment
+        .known()
+        .and_then(|variables| variables.get("LD_LIBRARY_PATH"));
+    let places = loader::find(files, library_path.map_or("", String::as_str), &LIBRARIES, notes);
+    Software {
+        libraries: places.map(|places| places.into_iter().map(|place| library(files, place)).collect()),
+        perftest: world.tools.locate(files, "ib_write_bw").map(|path| {
+            path.map(|path| Program {
+                words: words::among(files, &path, &PERFTEST),
+                path: path.display().to_string(),
+            })
+        }),
+    }
+}
+
+fn library(files: &dyn Files, place: Place) -> Library {
+    let Place { name, path, found } = place;
+    let file = resolved(files, &path);
+    let stem = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let version = match found {
+        Found::PythonPackage => loader::package_version(files, &path),
+        _ => version_in(stem, &name),
+    };
+    let home = file.parent().unwrap_or(Path::new("/")).to_owned();
+    let plugins = match name.as_str() {
+        "libucp.so.0" => plugins(files, &[home.join("ucx")]),
+        "libmpi.so.40" => plugins(files, &[home.join("openmpi"), home.join("openmpi3")]),
+        _ => None,
+    };
+    let no_plugin = plugins.as_ref().is_none_or(Vec::is_empty);
+    let words = match name.as_str() {
+        "libnccl-net.so" => words::among(files, &file, &PLUGIN),
+        "libmpi.so.12" => words::among(files, &file, &MPICH),
+        // Since Open MPI 5 most components are inside the libraries.
+        "libmpi.so.40" if no_plugin => {
+            let inner = home.join("libopen-pal.so.80");
+            match files.exists(&inner) {
+                Ok(true) => words::among(files, &inner, &OPEN_MPI),
+                _ => Fact::Known(Vec::new()),
+            }
+        }
+        _ => Fact::Known(Vec::new()),
+    };
+    Library {
+        name,
+        path: path.display().to_string(),
+        version,
+        found,
+        plugins,
+        words,
+    }
+}
+
+/// The file behind a chain of links.
+fn resolved(files: &dyn Files, path: &Path) -> PathBuf {
+    const MOST: usize = 8;
+    let mut at = path.to_owned();
+    for _ in 0..MOST {
+        let Ok(target) = files.read_link(&at) else {
+            break;
+        };
+        at = match at.parent() {
+            Some(parent) => plain(&parent.join(target)),
+            None => target,
+        };
+    }
+    at
+}
+
+/// A path without `..`, for reading alone.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => {
+                plain.pop();
+            }
+            std::path::Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// `libnccl.so.2.18.3` is version 2.18.3; `libnccl.so.2` says no more than its name.
+fn version_in(file: &str, name: &str) -> Option<String> {
+    let (_, version) = file.split_once(".so.")?;
+    let numbers = version
+        .split('.')
+        .all(|part| part.bytes().all(|byte| byte.is_ascii_digit()) && !part.is_empty());
+    (file != name && numbers).then(|| version.to_owned())
+}
+
+/// The plug-ins that have to do with CUDA in the first of these directories that is there.
+fn plugins(files: &dyn Files, directories: &[PathBuf]) -> Option<Vec<String>> {
+    let wanted = |name: &str| name.ends_with(".so") && (name.contains("cuda") || name.contains("gdrcopy"));
+    directories
+        .iter()
+        .find_map(|directory| files.list_kept(directory, &wanted).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_tells_its_version_in_its_name() {
+        for (file, name, version) in [
+            ("libnccl.so.2.18.3", "libnccl.so.2", Some("2.18.3")),
+            ("libnccl.so.2", "libnccl.so.2", None),
+            ("libcuda.so.580.159.04", "libcuda.so.1", Some("580.159.04")),
+            ("libnccl-net.so", "libnccl-net.so", None),
+            ("libx.so.1.hash", "libx.so.1", None),
+        ] {
+            assert_eq!(version_in(file, name).as_deref(), version, "{file}");
+        }
+        assert_eq!(plain(Path::new("/a/b/../c/./d")), Path::new("/a/c/d"));
+    }
+}
