@@ -76,14 +76,13 @@ const WITHOUT_PREFIX: [&str; 5] = [
 ];
 
 /// Parameters on which GPUDirect rests, as the driver shows them, with their defaults (nv-reg.h).
-pub const DEFAULTS: [(&str, &str); 9] = [
+pub const DEFAULTS: [(&str, &str); 8] = [
     ("CoherentGPUMemoryMode", ""),
     ("DmaRemapPeerMmio", "1"),
     ("EnablePCIERelaxedOrderingMode", "0"),
     ("EnableResizableBar", "0"),
     ("EnableStreamMemOPs", "0"),
     ("GrdmaPciTopoCheckOverride", "0"),
-    ("NvLinkDisable", "0"),
     ("RegistryDwords", ""),
     ("RegistryDwordsPerDevice", ""),
 ];
