@@ -90,12 +90,13 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, findings: &[Finding]) -> Read
 }
 
 impl Unit {
-    /// Whether one of these is part of it, or on its way.
-    fn is_touched(&self, named: &BTreeSet<Name>) -> bool {
-        named.iter().any(|name| match name {
+    /// Whether one of these is part of it, or on its way. A pair touches those alone that have both of its ends.
+    fn is_touched(&self, named: &[BTreeSet<Name>]) -> bool {
+        let is_mine = |name: &Name| match name {
             Name::Row(row) => self.rows.contains(row),
             Name::Function(bdf) => self.functions.contains(bdf),
-        })
+        };
+        named.iter().any(|names| names.iter().all(is_mine))
     }
 }
 
@@ -106,11 +107,16 @@ enum Name {
     Function(Bdf),
 }
 
-/// The devices that a subject names: `GPU0 (0000:17:00.0), GPU1 (0000:2a:00.0)`, `mlx5_0`, a port's address. None in
-/// `machine`, `driver` or `this process`.
-fn named(ctx: &Ctx<'_>, subject: &str) -> BTreeSet<Name> {
-    subject
-        .split([' ', ',', '(', ')', '–'])
+/// The devices that a subject names: `GPU0 (0000:17:00.0), GPU1 (0000:2a:00.0)`, `GPU0–GPU1`, `mlx5_0`, a port's address.
+/// None in `machine`, `driver` or `this process`.
+fn named(ctx: &Ctx<'_>, subject: &str) -> Vec<BTreeSet<Name>> {
+    let names = subject.split(',').map(|part| names(ctx, part));
+    names.filter(|names| !names.is_empty()).collect()
+}
+
+/// The devices that a part of a subject names: one, or the two of a pair.
+fn names(ctx: &Ctx<'_>, part: &str) -> BTreeSet<Name> {
+    part.split([' ', '(', ')', '–'])
         .map(|word| word.trim_end_matches([':', ';']))
         .filter(|word| !word.is_empty())
         .filter_map(|word| match ctx.topology.find(word) {

@@ -60,7 +60,7 @@ fn judge(ctx: &Ctx<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all: bool) -> Judgem
         false => words::list(
             pairs
                 .iter()
-                .map(|(a, b)| format!("{} - {}", name(ctx, *a), name(ctx, *b))),
+                .map(|(a, b)| format!("{}–{}", name(ctx, *a), name(ctx, *b))),
         ),
     };
     let wanted = ["p2p", "all"].iter().any(|profile| ctx.expectations.names(profile));
@@ -280,7 +280,7 @@ mod tests {
         let (yes, no) = (Fact::Known(true), Fact::Known(false));
         assert_eq!(only("gpu.p2p-grant", &machine()).outcome, Outcome::Skip);
         let found = judged(&with(P2pStatus::Ok, yes.clone(), yes.clone()), &["p2p"]);
-        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Pass, "GPU0 - GPU1"));
+        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Pass, "GPU0–GPU1"));
         for (status, back, words) in [
             (P2pStatus::Chipset, &no, "the chipset does not carry it (CNS)"),
             (P2pStatus::Gpu, &no, "does not support it (GNS)"),
@@ -293,7 +293,7 @@ mod tests {
         ] {
             let facts = with(status, no.clone(), back.clone());
             let found = judged(&facts, &["p2p"]);
-            assert_eq!(found.outcome, Outcome::Warn);
+            assert_eq!(found.outcome, Outcome::Fail);
             assert!(found.message.contains(words), "{}", found.message);
             assert!(found.fix.is_some());
             assert_eq!(judged(&facts, &["rdma"]).outcome, Outcome::Info);
@@ -305,7 +305,7 @@ mod tests {
         let mut facts = with(P2pStatus::Ok, Fact::default(), Fact::default());
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Pass, "NVML alone");
         facts = with(P2pStatus::Chipset, Fact::default(), Fact::default());
-        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Warn, "NVML alone");
+        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Fail, "NVML alone");
         facts.nvml = Fact::Unknown(Why::NotCovered);
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
         facts.cuda = Fact::Unknown(Why::TimedOut);
@@ -327,7 +327,7 @@ mod tests {
         let subjects: Vec<&str> = found.iter().map(|found| found.subject.as_str()).collect();
         assert_eq!(
             subjects,
-            ["GPU0 - GPU1", "GPU0 - GPU2, GPU1 - GPU2"],
+            ["GPU0–GPU1", "GPU0–GPU2, GPU1–GPU2"],
             "the third is not told of"
         );
     }
