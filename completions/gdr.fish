@@ -71,7 +71,7 @@ always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l no-run -d 'Only name causes and checks: look at no machine'
-complete -c gdr -n "__fish_gdr_using_subcommand explain" -s v -l verbose -d 'Say on standard error what could not be read'
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l format -d 'How to print the topology' -r -f -a "table\t'For people'
 nvidia-smi\t'Byte for byte as nvidia-smi topo'

@@ -12,7 +12,7 @@ use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::collect::Want;
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
-use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Finding, ReadText};
+use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, SymptomMatch};
 use crate::profile::{DEFAULT, Expectations, Profile, SHIPPED};
 use crate::render;
 use crate::topo::{self, Forest};
@@ -171,32 +171,32 @@ fn look(global: &Global, report: &mut ExplainReport, err: &mut dyn Write) -> any
     });
     super::notes(global, machine.is_imported(), &facts, err);
     let expectations = usual()?;
-    let findings = check::run(&Ctx {
-        facts: &facts,
-        topology: &topo::topology(&facts),
-        forest: &Forest::new(facts.devices()),
-        expectations: &expectations,
-    });
-    report.findings = followed(report, findings);
+    let ids = followed(&report.matches);
+    let mut findings = check::run_those(
+        &Ctx {
+            facts: &facts,
+            topology: &topo::topology(&facts),
+            forest: &Forest::new(facts.devices()),
+            expectations: &expectations,
+        },
+        |id| ids.iter().any(|wanted| wanted == id),
+    );
+    // In the order of the matches.
+    findings.sort_by_key(|finding| ids.iter().position(|id| *id == finding.id));
+    report.findings = findings;
     report.host = Some(facts.host.clone());
     Ok(())
 }
 
-/// The findings of the checks that the matches lead to, in the order of the matches.
-fn followed(report: &ExplainReport, findings: Vec<Finding>) -> Vec<Finding> {
-    let mut ids: Vec<&str> = Vec::new();
-    for id in report.matches.iter().take(FOLLOWED).flat_map(|found| &found.checks) {
-        if !ids.contains(&id.as_str()) {
-            ids.push(id);
+/// The checks that the matches lead to, in their order.
+fn followed(matches: &[SymptomMatch]) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
+    for id in matches.iter().take(FOLLOWED).flat_map(|found| &found.checks) {
+        if !ids.contains(id) {
+            ids.push(id.clone());
         }
     }
-    let place = |finding: &Finding| ids.iter().position(|id| *id == finding.id);
-    let mut kept: Vec<(usize, Finding)> = findings
-        .into_iter()
-        .filter_map(|finding| place(&finding).map(|at| (at, finding)))
-        .collect();
-    kept.sort_by_key(|(at, _)| *at);
-    kept.into_iter().map(|(_, finding)| finding).collect()
+    ids
 }
 
 /// What doctor expects where no profile is named: the two say the same of a machine.

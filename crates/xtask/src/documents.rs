@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gdr::check;
+use gdr::check::{self, Check};
 use gdr::explain;
 use gdr::model::Severity;
 
@@ -12,34 +12,35 @@ pub fn checks() -> String {
         "# The checks of gdr doctor\n\nGenerated from the registry by `cargo xtask generate`; `gdr explain ID` shows the same in a terminal. The \
          severity is the one where no profile says otherwise.\n",
     );
-    let mut family = "";
-    for check in check::all() {
-        let of = check.id.split('.').next().unwrap_or_default();
-        if of != family {
-            family = of;
-            // A String never refuses.
-            let _ = write!(page, "\n## {family}\n");
-        }
-        let severity = match check.severity {
-            Severity::Error => "error",
-            Severity::Warn => "warning",
-            Severity::Info => "information",
-        };
-        let _ = write!(page, "\n### {}\n\n{}\n\n", check.id, plain(check.rule));
-        for (label, text) in [
-            ("Severity", severity),
-            ("Why", check.why),
-            ("Read from", check.sources),
-            ("Cure", check.cure),
-        ] {
-            let _ = writeln!(page, "- **{label}**: {}", plain(text));
-        }
-        let references: Vec<String> = check.references.iter().map(|&reference| link(reference)).collect();
-        if !references.is_empty() {
-            let _ = writeln!(page, "- **See**: {}", references.join(", "));
+    for family in check::FAMILIES {
+        // A String never refuses.
+        let _ = write!(page, "\n## {}\n", family.title);
+        for check in family.checks {
+            entry(&mut page, check);
         }
     }
     page
+}
+
+fn entry(page: &mut String, check: &Check) {
+    let severity = match check.severity {
+        Severity::Error => "error",
+        Severity::Warn => "warning",
+        Severity::Info => "information",
+    };
+    let _ = write!(page, "\n### {}\n\n{}\n\n", check.id, plain(check.rule));
+    for (label, text) in [
+        ("Severity", severity),
+        ("Why", check.why),
+        ("Read from", check.sources),
+        ("Cure", check.cure),
+    ] {
+        let _ = writeln!(page, "- **{label}**: {}", plain(text));
+    }
+    let references: Vec<String> = check.references.iter().map(|&reference| link(reference)).collect();
+    if !references.is_empty() {
+        let _ = writeln!(page, "- **See**: {}", references.join(", "));
+    }
 }
 
 /// Every symptom: the line as users paste it, its cause, its checks, its threads.
