@@ -34,6 +34,7 @@ complete -c gdr -n "__fish_gdr_needs_command" -s v -l verbose -d 'Say on standar
 complete -c gdr -n "__fish_gdr_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_needs_command" -s V -l version -d 'Print version'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "explain" -d 'Tell what an error line, a log or a check is about, and what this machine says of it'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "snapshot" -d 'Record this machine in one file, to be looked at with --from anywhere'
@@ -61,6 +62,17 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Try the hard
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and end'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l format -d 'How to print it' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.explain/1'"
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l no-run -d 'Only name causes and checks: look at no machine'
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l format -d 'How to print the topology' -r -f -a "table\t'For people'
 nvidia-smi\t'Byte for byte as nvidia-smi topo'
 json\t'For programs: schema gdr.topo/1'
@@ -132,9 +144,10 @@ complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l live -d 'Try the ha
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l all -d 'With --diff: also what differs between any two machines, as UUIDs do'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "snapshot" -d 'Record this machine in one file, to be looked at with --from anywhere'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor topo probe snapshot help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "explain" -d 'Tell what an error line, a log or a check is about, and what this machine says of it'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "snapshot" -d 'Record this machine in one file, to be looked at with --from anywhere'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'

@@ -8,6 +8,7 @@ pub mod check;
 pub mod cli;
 pub mod cmd;
 pub mod collect;
+pub mod explain;
 pub mod import;
 pub mod kmod;
 pub mod model;

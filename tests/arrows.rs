@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may name. A room that is not here is an error: it has to be thought about.
-const MAY_KNOW: [(&str, &[&str]); 15] = [
+const MAY_KNOW: [(&str, &[&str]); 16] = [
     ("model", &[]),
     ("kmod", &["model"]),
     ("pci", &["model"]),
@@ -16,14 +16,15 @@ const MAY_KNOW: [(&str, &[&str]); 15] = [
     ("import", &["model", "pci"]),
     ("topo", &["model"]),
     ("check", &["kmod", "model", "profile", "topo"]),
+    ("explain", &["check", "model"]),
     ("probe", &["model", "topo"]),
     ("render", &["model", "topo"]),
     ("cli", &["profile", "render"]),
     (
         "cmd",
         &[
-            "check", "cli", "collect", "import", "model", "pci", "probe", "profile", "render", "snapshot", "topo",
-            "world",
+            "check", "cli", "collect", "explain", "import", "model", "pci", "probe", "profile", "render", "snapshot",
+            "topo", "world",
         ],
     ),
     ("main", &["cli", "cmd", "probe", "world"]),

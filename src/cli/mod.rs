@@ -1,5 +1,6 @@
 //! What a user can type: clap types and nothing else. Help, man pages and completions are generated from them.
 
+mod explain;
 mod probe;
 mod style;
 
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use explain::{Explain, ExplainFormat};
 pub use probe::{ByteSize, CopyBackend, CopyProbe, NumaChoice, Probe, ProbeFormat, ProbeWhat};
 pub use style::style;
 
@@ -93,6 +95,13 @@ pub enum Command {
     /// Exit status: 0 all well, 1 something failed, 2 usage or internal error, 3 nothing failed but something required
     /// could not be determined (often: run it as root).
     Doctor(Doctor),
+
+    /// Tell what an error line, a log or a check is about, and what this machine says of it
+    ///
+    /// Reads lines of NCCL, UCX, perftest, gdrcopy, NVSHMEM, libfabric, MPI, Kubernetes and the kernel log, names the
+    /// causes, the surest first, and runs the checks that they lead to. Exit status: 0 something matched, or a check was
+    /// explained; 1 nothing matched; 2 usage or internal error.
+    Explain(Explain),
 
     /// Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU
     ///

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod document;
+mod explain;
 mod machine;
 mod names;
 mod probe;
@@ -27,8 +28,14 @@ pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
         // It is about two files, not about a machine.
         return snapshot::diff(files, &cli.global, options, out);
     }
+    if let Command::Explain(options) = &cli.command {
+        // It is about a text; a machine is looked at where the text leads to one.
+        return explain::run(&cli.global, options, out, err);
+    }
     let machine = Machine::of(&cli.global, err)?;
     match &cli.command {
+        // It was answered above.
+        Command::Explain(_) => Ok(0),
         Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),
         Command::Topo(options) => topo::run(&machine, &cli.global, options, out, err),
         Command::Probe(options) => probe::run(&machine, &cli.global, options, out, err),

@@ -2,6 +2,7 @@
 
 pub mod diff;
 pub mod doctor;
+pub mod explain;
 pub mod json;
 pub mod pairs;
 pub mod path;

@@ -1,4 +1,4 @@
-//! Files that are generated and committed: completions, man pages, JSON schemas. A test fails where one is stale.
+//! Files that are generated and committed: completions, man pages, JSON schemas, lists of checks and symptoms. A test fails where one is stale.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+
+use crate::documents;
 
 /// Every generated file: its path below the repository's root, and its bytes.
 pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
@@ -30,11 +32,14 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         ),
         ("gdr.probe.1.json", schemars::schema_for!(gdr::model::ProbeReport)),
         ("gdr.snapshot.1.json", schemars::schema_for!(gdr::model::Snapshot)),
+        ("gdr.explain.1.json", schemars::schema_for!(gdr::model::ExplainReport)),
         ("gdr.diff.1.json", schemars::schema_for!(gdr::model::DiffReport)),
     ] {
         let text = serde_json::to_string_pretty(&schema)? + "\n";
         files.push((Path::new("docs/schema").join(name), text.into_bytes()));
     }
+    files.push((PathBuf::from("docs/checks.md"), documents::checks().into_bytes()));
+    files.push((PathBuf::from("docs/symptoms.md"), documents::symptoms()?.into_bytes()));
     Ok(files)
 }
 

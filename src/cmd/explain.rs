@@ -1,0 +1,210 @@
+//! `gdr explain`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+
+use super::machine::Machine;
+use crate::check::{self, Check, Ctx};
+use crate::cli::{Explain, ExplainFormat, Global, style};
+use crate::collect::Want;
+use crate::explain::{self, MOST_BYTES, Matcher, Reading};
+use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, SymptomMatch};
+use crate::profile::{DEFAULT, Expectations, Profile, SHIPPED};
+use crate::render;
+use crate::topo::{self, Forest};
+use crate::world::NvmlWant;
+
+/// Nothing in the text is a symptom that gdr knows.
+const NOTHING_MATCHED: u8 = 1;
+
+/// The matches whose checks are run: what comes after is less sure than that many.
+const FOLLOWED: usize = 8;
+
+/// What was asked about.
+enum Asked {
+    Check(&'static Check),
+    Text(String),
+    File(OsString),
+    Input,
+}
+
+/// Explains a check, or what a text tells.
+pub fn run(global: &Global, options: &Explain, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+    let asked = asked(&options.what)?;
+    let mut report = ExplainReport {
+        schema: EXPLAIN_SCHEMA.to_owned(),
+        asked: name(&asked),
+        matches: Vec::new(),
+        checks: Vec::new(),
+        host: None,
+        findings: Vec::new(),
+        read: None,
+    };
+    let code = match &asked {
+        Asked::Check(check) => {
+            report.checks = vec![explained(check)];
+            0
+        }
+        text => {
+            let (reading, cut) = reading(text, global)?;
+            report.read = Some(ReadText {
+                lines: reading.lines,
+                bytes: reading.bytes,
+                cut,
+            });
+            report.matches = reading.matches;
+            if cut {
+                super::remark(
+                    err,
+                    &format!("{}: only the first {} MiB were read", report.asked, MOST_BYTES >> 20),
+                );
+            }
+            if !options.no_run && !report.matches.is_empty() {
+                look(global, &mut report, err)?;
+            }
+            match report.matches.is_empty() {
+                true => NOTHING_MATCHED,
+                false => 0,
+            }
+        }
+    };
+    let text = match options.format {
+        ExplainFormat::Table => render::explain::table(&report, style(global.color)),
+        ExplainFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+    };
+    super::print(out, &text)?;
+    Ok(code)
+}
+
+/// Standard input, a file, a check, or a text.
+fn asked(what: &OsString) -> anyhow::Result<Asked> {
+    let word = what.to_string_lossy();
+    if what == "-" {
+        return Ok(Asked::Input);
+    }
+    if Path::new(what).is_dir() {
+        bail!("'{word}' is a directory; name a file in it, or put the error line in quotes");
+    }
+    if Path::new(what).exists() {
+        return Ok(Asked::File(what.clone()));
+    }
+    if let Some(check) = check::find(&word) {
+        return Ok(Asked::Check(check));
+    }
+    if looks_like_an_id(&word) {
+        bail!("there is no check '{word}', and no file of that name; gdr doctor --list names the checks");
+    }
+    if word.contains('/') && !word.contains(char::is_whitespace) {
+        bail!("there is no file '{word}'; where it is an error line, give more of it");
+    }
+    Ok(Asked::Text(word.into_owned()))
+}
+
+/// `family.name`, of a family that there is.
+fn looks_like_an_id(word: &str) -> bool {
+    word.split_once('.').is_some_and(|(family, name)| {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let there = check::all().any(|check| check.id.split('.').next() == Some(family));
+        there && !name.is_empty() && name.bytes().all(plain)
+    })
+}
+
+fn name(asked: &Asked) -> String {
+    match asked {
+        Asked::Check(_) => "check".to_owned(),
+        Asked::Text(_) => "text".to_owned(),
+        Asked::File(file) => format!("file {}", file.to_string_lossy()),
+        Asked::Input => "standard input".to_owned(),
+    }
+}
+
+fn explained(check: &Check) -> ExplainedCheck {
+    ExplainedCheck {
+        id: check.id.to_owned(),
+        rule: check.rule.to_owned(),
+        why: check.why.to_owned(),
+        sources: check.sources.to_owned(),
+        cure: check.cure.to_owned(),
+        severity: check.severity,
+        references: check.references.iter().map(|&reference| reference.to_owned()).collect(),
+    }
+}
+
+/// What a text tells, and whether there is more of it than was read.
+fn reading(asked: &Asked, global: &Global) -> anyhow::Result<(Reading, bool)> {
+    let matcher = Matcher::new(explain::shipped()?)?;
+    let read = |text: &mut dyn Read| -> io::Result<(Reading, bool)> {
+        let reading = matcher.read(text.take(MOST_BYTES))?;
+        let more = reading.bytes == MOST_BYTES && text.read(&mut [0])? > 0;
+        Ok((reading, more))
+    };
+    match asked {
+        Asked::Check(_) => Ok(Default::default()),
+        Asked::Text(text) => Ok(read(&mut text.as_bytes())?),
+        Asked::File(file) => {
+            let name = file.to_string_lossy();
+            let mut opened = File::open(file).with_context(|| format!("'{name}' cannot be opened"))?;
+            read(&mut opened).with_context(|| format!("'{name}' cannot be read"))
+        }
+        Asked::Input => {
+            if global.from.as_deref() == Some(Path::new("-")) {
+                bail!("standard input can be the text or the machine (--from -), not both");
+            }
+            read(&mut io::stdin().lock()).context("standard input cannot be read")
+        }
+    }
+}
+
+/// Looks at the machine with the checks that the matches lead to.
+fn look(global: &Global, report: &mut ExplainReport, err: &mut dyn Write) -> anyhow::Result<()> {
+    let machine = Machine::of(global, err)?;
+    let facts = machine.facts(Want {
+        nvme: false,
+        nvml: NvmlWant::EVERYTHING,
+        system: true,
+        cuda: true,
+        mapping: false,
+    });
+    super::notes(global, machine.is_imported(), &facts, err);
+    let expectations = usual()?;
+    let ids = followed(&report.matches);
+    let mut findings = check::run_those(
+        &Ctx {
+            facts: &facts,
+            topology: &topo::topology(&facts),
+            forest: &Forest::new(facts.devices()),
+            expectations: &expectations,
+        },
+        |id| ids.iter().any(|wanted| wanted == id),
+    );
+    // In the order of the matches.
+    findings.sort_by_key(|finding| ids.iter().position(|id| *id == finding.id));
+    report.findings = findings;
+    report.host = Some(facts.host.clone());
+    Ok(())
+}
+
+/// The checks that the matches lead to, in their order.
+fn followed(matches: &[SymptomMatch]) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
+    for id in matches.iter().take(FOLLOWED).flat_map(|found| &found.checks) {
+        if !ids.contains(id) {
+            ids.push(id.clone());
+        }
+    }
+    ids
+}
+
+/// What doctor expects where no profile is named: the two say the same of a machine.
+fn usual() -> anyhow::Result<Expectations> {
+    let known = |id: &str| check::find(id).is_some();
+    let shipped = SHIPPED.iter().filter(|(name, _)| *name == DEFAULT);
+    let profiles: Vec<Profile> = shipped
+        .map(|(name, text)| Profile::parse(name, text, known))
+        .collect::<Result<_, _>>()?;
+    Ok(Expectations::of(&profiles))
+}

@@ -1,0 +1,241 @@
+//! A line → what it says: without colours, control characters, times, hosts and process numbers, in lower case.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// Takes from lines what is of the moment and of the machine.
+pub struct Cleaner {
+    prefix: Regex,
+    time: Regex,
+    host: Regex,
+    address: Regex,
+    frame: Regex,
+}
+
+/// A time, a process, a rank: what may stand before a message, again and again.
+const PREFIX: &str = concat!(
+    r"^(?:",
+    r"\[?\d{4}[-/]\d\d[-/]\d\d[t_ -]\d\d:\d\d:\d\d[.,:\d]*(?: ?utc|z|[+-]\d\d:?\d\d)?\]?",
+    r"|\[?\d\d[-/]\d\d[-/]\d{4} \d\d:\d\d:\d\d[.,:\d]*\]?",
+    r"|\[?(?:(?:mon|tue|wed|thu|fri|sat|sun),? )?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) +\d+ (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d+)?(?: \d{4})?\]?",
+    r"|\d\d:\d\d:\d\d(?:[.,]\d+)?",
+    r"|\[ ?\d+\.\d+\]",
+    r"|[iwef]\d{4,8} \d\d:\d\d:\d\d\.\d+ +\d+",
+    r"|\[\d+,\d+\]<std(?:out|err)>:?",
+    r"|\[(?:default|rank|local_rank)? ?\d+\]:",
+    r"|rank ?\d+:",
+    r"|\(\w+ pid=\d+(?:, ip=[\d.]+)?\)",
+    r"|<\d{1,3}>",
+    r"|kern(?:el)? ?:",
+    r"|[a-z0-9<>_.-]+:\d+:\d+(?::\d+)? \[[\d-]+\]",
+    r"|\[[a-z0-9_.-]+:\d+(?::\d+)*\]",
+    r"|\[pid[ =]\d+(?: tid[ =]\d+)?\]",
+    r"|(?:\d{1,3}\.){3}\d{1,3}:",
+    r"|[>$#|*]+(?: |$)",
+    r")[ :]*"
+);
+
+/// A host between a time and a program: `May  3 11:02:12 node7 kernel: `.
+const HOST: &str = r"^([a-z0-9][a-z0-9._-]*) [a-z0-9_.@/()-]+(?:\[\d+\])?: ";
+
+/// Addresses of the web say nothing of the machine.
+const ADDRESS: &str = r"\b(?:https?|ftp|git)://[^ ]+ ?";
+
+/// A frame of a stack: its names are the program's.
+const FRAME: &str = r#"^(?:file "[^"]*", line \d+|#\d+ +0x|\d+ +0x[0-9a-f]+|at [a-z0-9_.$]+\(|\[0x[0-9a-f]+\])"#;
+
+impl Cleaner {
+    /// Compiles what it looks for.
+    pub fn new() -> Result<Self, regex::Error> {
+        let regex = |pattern| RegexBuilder::new(pattern).unicode(false).build();
+        Ok(Self {
+            prefix: regex(PREFIX)?,
+            time: regex(r"\d\d:\d\d:\d\d")?,
+            host: regex(HOST)?,
+            address: regex(ADDRESS)?,
+            frame: regex(FRAME)?,
+        })
+    }
+
+    /// What a line says, into `out`; nothing where it is a frame of a stack.
+    pub fn clean(&self, line: &[u8], out: &mut Vec<u8>) {
+        out.clear();
+        plain(line, |byte| {
+            let byte = byte.to_ascii_lowercase();
+            if byte != b' ' || !matches!(out.last(), None | Some(b' ')) {
+                out.push(byte);
+            }
+        });
+        let mut start = 0;
+        let mut dated = false;
+        // More than these nobody writes; a hostile line is not worth more.
+        for _ in 0..8 {
+            let rest = &out[start..];
+            if let Some(found) = self.prefix.find(rest) {
+                dated = self.time.is_match(found.as_bytes());
+                start += found.end();
+            } else if let (true, Some(host)) = (dated, self.host.captures(rest).and_then(|found| found.get(1))) {
+                start += host.end() + 1;
+                dated = false;
+            } else {
+                break;
+            }
+        }
+        out.drain(..start);
+        if self.frame.is_match(out) {
+            out.clear();
+        }
+        if memchr(out, b"://") && self.address.is_match(out) {
+            *out = self.address.replace_all(out, &b""[..]).into_owned();
+        }
+        while out.last() == Some(&b' ') {
+            out.pop();
+        }
+    }
+}
+
+fn memchr(text: &[u8], needle: &[u8]) -> bool {
+    text.windows(needle.len()).any(|window| window == needle)
+}
+
+/// A line as it may be shown: no colours and no control characters, not longer than a person reads.
+pub fn shown(line: &[u8]) -> String {
+    const MOST: usize = 300;
+    let mut bytes = Vec::new();
+    plain(line, |byte| {
+        if byte != b' ' || !matches!(bytes.last(), None | Some(b' ')) {
+            bytes.push(byte);
+        }
+    });
+    let text = String::from_utf8_lossy(&bytes);
+    let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+/// The bytes of a line without terminal sequences; control characters become blanks, typographic quotes and dashes plain.
+fn plain(line: &[u8], mut push: impl FnMut(u8)) {
+    let mut rest = line;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            0x1b => rest = after_sequence(after),
+            0..=0x1f | 0x7f => push(b' '),
+            b'`' => push(b'\''),
+            // An escaped quote of JSON.
+            b'\\' if after.first() == Some(&b'"') => {}
+            0xc2 if after.first() == Some(&0xa0) => {
+                push(b' ');
+                rest = &after[1..];
+            }
+            0xe2 if after.first() == Some(&0x80) && after.len() > 1 => {
+                let stands_for = match after[1] {
+                    0x98 | 0x99 => Some(b'\''),
+                    0x9c | 0x9d => Some(b'"'),
+                    0x90..=0x95 => Some(b'-'),
+                    _ => None,
+                };
+                match stands_for {
+                    Some(plain) => {
+                        push(plain);
+                        rest = &after[2..];
+                    }
+                    None => push(byte),
+                }
+            }
+            _ => push(byte),
+        }
+    }
+}
+
+/// What follows a terminal sequence (ECMA-48: 5.4, 5.6), after its escape.
+fn after_sequence(after: &[u8]) -> &[u8] {
+    match after.split_first() {
+        // A control sequence ends with a byte from @ to ~.
+        Some((b'[', rest)) => match rest.iter().position(|b| (0x40..=0x7e).contains(b)) {
+            Some(end) => &rest[end + 1..],
+            None => &[],
+        },
+        // A control string ends with BEL, or with an escape and a backslash.
+        Some((b']' | b'P' | b'X' | b'^' | b'_', rest)) => match rest.iter().position(|b| matches!(b, 0x07 | 0x1b)) {
+            Some(end) if rest[end] == 0x1b => rest.get(end + 2..).unwrap_or_default(),
+            Some(end) => &rest[end + 1..],
+            None => &[],
+        },
+        Some((_, rest)) => rest,
+        None => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clean(line: &str) -> String {
+        let mut out = Vec::new();
+        Cleaner::new().expect("patterns").clean(line.as_bytes(), &mut out);
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn what_stands_before_a_message_is_taken_away() {
+        for line in [
+            "node7:1234:1300 [0] NCCL WARN it failed",
+            "[2025-03-18 21:25:59] node7:1:92 [0] NCCL WARN it failed",
+            "[1,3]<stderr>:node7:1234:1300 [0] NCCL WARN it failed",
+            "10.0.87.143: 10.0.87.143: ip-10-0-87-143:149:298 [5] NCCL WARN it failed",
+            "(RayWorker pid=123, ip=10.0.0.1) 2025-11-11T10:00:00.123Z NCCL WARN it failed",
+            "\u{1b}[31mnode7:1234:1300 [0]\u{1b}[0m NCCL   WARN\tit failed  ",
+            "[rank3]: NCCL WARN it failed",
+            "> NCCL WARN it failed",
+        ] {
+            assert_eq!(clean(line), "nccl warn it failed", "{line}");
+        }
+        assert_eq!(
+            clean("May  3 11:02:12 gdrcopy-host kernel: [  12.5] NVRM: no"),
+            "nvrm: no"
+        );
+        assert_eq!(
+            clean("[Tue Sep  8 17:16:02 2026] nvidia_peermem: Unknown symbol x (err -22)"),
+            "nvidia_peermem: unknown symbol x (err -22)"
+        );
+        assert_eq!(
+            clean("[1739305867.601977] [dgx14:1131436:0]           ib_md.c:282  UCX  ERROR x"),
+            "ib_md.c:282 ucx error x"
+        );
+        assert_eq!(
+            clean("E1030 07:53:11.382602  9073 rdma_context.cpp:253] Failed"),
+            "rdma_context.cpp:253] failed"
+        );
+        assert_eq!(
+            clean("[nid04276:26561] Signal code: Invalid permissions (2)"),
+            "signal code: invalid permissions (2)"
+        );
+        assert_eq!(
+            clean("2025-11-03T01:02:03+00:00 peermem-7 sshd[12]: timed out"),
+            "sshd[12]: timed out"
+        );
+    }
+
+    #[test]
+    fn frames_and_addresses_say_nothing() {
+        assert_eq!(clean("  File \"/opt/gdrcopy/x.py\", line 3, in reg_mr"), "");
+        assert_eq!(clean("see https://example.org/nvidia-peermem-fails now"), "see now");
+    }
+
+    #[test]
+    fn quotes_and_dashes_are_plain_ones() {
+        assert_eq!(clean("Couldn’t – “open” `it`"), "couldn't - \"open\" 'it'");
+        assert_eq!(clean("a\u{a0}b\u{0}c"), "a b c");
+    }
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_shown() {
+        let line = b"\x1b]0;title\x07bad\x1b[2J \x00\x9b31m \x1bP1$r\x1b\\end\xff";
+        let text = shown(line);
+        assert!(text.chars().all(|c| !c.is_control()), "{text:?}");
+        assert!(text.starts_with("bad") && text.contains("end"), "{text:?}");
+        assert_eq!(shown(&[b'x'; 1000]).chars().count(), 301);
+    }
+}

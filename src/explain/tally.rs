@@ -1,0 +1,142 @@
+//! What was found in a text → its matches, the surest first. One symptom is one match, however often it is said.
+
+use std::collections::BTreeMap;
+
+use super::table::Table;
+use crate::model::{Quote, SymptomMatch};
+
+/// Where something was found.
+pub(super) struct Seen {
+    /// The line, from 1.
+    pub line: u64,
+    /// The line as it may be shown.
+    pub text: String,
+    /// What the match is worth less for where it was found.
+    pub less: u8,
+}
+
+/// A count of what was found.
+pub(super) struct Tally<'a> {
+    table: &'a Table,
+    found: BTreeMap<Of, Found>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Of {
+    Symptom(usize),
+    Rule(usize),
+}
+
+struct Found {
+    first: Seen,
+    /// The last line that says it.
+    last: u64,
+    count: u64,
+}
+
+/// What a text tells.
+#[derive(Debug, Clone, Default)]
+pub struct Reading {
+    /// The matches, the surest first.
+    pub matches: Vec<SymptomMatch>,
+    /// How many lines were read.
+    pub lines: u64,
+    /// How many bytes were read.
+    pub bytes: u64,
+}
+
+impl<'a> Tally<'a> {
+    pub(super) fn new(table: &'a Table) -> Self {
+        Self {
+            table,
+            found: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn symptom(&mut self, at: usize, line: u64, seen: impl FnOnce() -> Seen) {
+        self.add(Of::Symptom(at), line, seen);
+    }
+
+    pub(super) fn rule(&mut self, at: usize, line: u64, seen: impl FnOnce() -> Seen) {
+        self.add(Of::Rule(at), line, seen);
+    }
+
+    /// A text for showing is made of the first line only; the pieces of one line count once.
+    fn add(&mut self, of: Of, line: u64, seen: impl FnOnce() -> Seen) {
+        match self.found.get_mut(&of) {
+            Some(found) => {
+                found.count += u64::from(line > found.last);
+                found.last = found.last.max(line);
+            }
+            None => {
+                let first = seen();
+                self.found.insert(
+                    of,
+                    Found {
+                        first,
+                        last: line,
+                        count: 1,
+                    },
+                );
+            }
+        }
+    }
+
+    /// The matches. Those of one score keep the table's order; a rule says nothing where a surer match leads to its check.
+    pub(super) fn reading(self, lines: u64, bytes: u64) -> Reading {
+        let mut matches: Vec<(bool, SymptomMatch)> = self
+            .found
+            .into_iter()
+            .filter_map(|(of, found)| {
+                let rule = matches!(of, Of::Rule(_));
+                of_table(self.table, of, found).map(|found| (rule, found))
+            })
+            .collect();
+        matches.sort_by_key(|(_, found)| std::cmp::Reverse(found.score));
+        let mut kept: Vec<SymptomMatch> = Vec::new();
+        for (rule, found) in matches {
+            let said = rule && kept.iter().any(|there| there.checks.contains(&found.check));
+            if !said {
+                kept.push(found);
+            }
+        }
+        Reading {
+            matches: kept,
+            lines,
+            bytes,
+        }
+    }
+}
+
+fn of_table(table: &Table, of: Of, found: Found) -> Option<SymptomMatch> {
+    let (name, score, cause, checks, sources) = match of {
+        Of::Symptom(at) => {
+            let symptom = table.symptoms.get(at)?;
+            (
+                &symptom.name,
+                symptom.score,
+                &symptom.cause,
+                &symptom.checks,
+                &symptom.sources,
+            )
+        }
+        Of::Rule(at) => {
+            let rule = table.rules.get(at)?;
+            (&rule.name, rule.score, &rule.cause, &rule.checks, &rule.sources)
+        }
+    };
+    Some(SymptomMatch {
+        check: checks.first()?.clone(),
+        score: score.saturating_sub(found.first.less),
+        cause: cause.clone(),
+        source: sources.first()?.clone(),
+        symptom: name.clone(),
+        checks: checks.clone(),
+        sources: sources.clone(),
+        line: Quote {
+            number: found.first.line,
+            text: found.first.text,
+        },
+        count: found.count,
+    })
+}

@@ -1,0 +1,322 @@
+//! The table itself, and what it says of the lines in it.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::check;
+
+/// Checks of the catalogue that the registry may not have yet.
+const CATALOGUE: [&str; 46] = [
+    "gpu.min-driver",
+    "gpu.nouveau",
+    "gpu.rdma-capable",
+    "gpu.dmabuf",
+    "gpu.writes-ordering",
+    "gpu.mig",
+    "gpu.vgpu",
+    "gpu.confidential",
+    "gpu.persistence",
+    "gpu.fabric",
+    "gpu.imex",
+    "gpu.cdmm",
+    "gpu.p2p-grant",
+    "param.drift",
+    "param.conflict",
+    "param.grdma-topo",
+    "param.iomap-wc",
+    "peermem.buildable",
+    "peermem.legacy",
+    "peermem.boot",
+    "rdma.modules",
+    "rdma.mixed-stack",
+    "rdma.async-nic",
+    "rdma.provider",
+    "rdma.netns",
+    "rdma.port",
+    "rdma.core",
+    "rdma.nonprefetchable",
+    "rdma.write-ordering",
+    "rdma.data-direct",
+    "rdma.firmware",
+    "rdma.uar-map",
+    "pcie.ats",
+    "pcie.payload",
+    "pcie.errors",
+    "pcie.shared",
+    "limits.rdma-cgroup",
+    "limits.map-count",
+    "platform.lockdown",
+    "platform.kernel",
+    "platform.cma",
+    "mpi.cuda-aware",
+    "tools.perftest",
+    "sw.net-plugin",
+    "sw.toolkit",
+    "env.contradiction",
+];
+
+fn matcher() -> Matcher {
+    Matcher::new(shipped().expect("the shipped table")).expect("its patterns")
+}
+
+#[test]
+fn every_check_that_a_symptom_leads_to_exists() {
+    let table = shipped().expect("the shipped table");
+    let named = table.symptoms.iter().flat_map(|symptom| &symptom.checks);
+    for id in named.chain(table.rules.iter().flat_map(|rule| &rule.checks)) {
+        assert!(
+            check::find(id).is_some() || CATALOGUE.contains(&id.as_str()),
+            "{id} is no check"
+        );
+    }
+}
+
+#[test]
+fn every_check_that_a_text_can_speak_of_is_led_to() {
+    let table = shipped().expect("the shipped table");
+    let named: BTreeSet<&str> = table
+        .symptoms
+        .iter()
+        .flat_map(|symptom| &symptom.checks)
+        .map(String::as_str)
+        .collect();
+    let missing: Vec<&str> = check::all()
+        .map(|check| check.id)
+        .filter(|id| !named.contains(id))
+        .collect();
+    assert!(missing.is_empty(), "no symptom leads to {missing:?}");
+}
+
+#[test]
+fn the_table_says_everything_of_every_symptom() {
+    let table = shipped().expect("the shipped table");
+    assert!(table.symptoms.len() >= 80, "{}", table.symptoms.len());
+    assert!(table.concepts.len() <= 64, "concepts are bits of a word");
+    let mut names = BTreeSet::new();
+    let symptoms = table
+        .symptoms
+        .iter()
+        .map(|s| (&s.name, s.score, &s.cause, &s.checks, &s.sources));
+    let rules = table
+        .rules
+        .iter()
+        .map(|r| (&r.name, r.score, &r.cause, &r.checks, &r.sources));
+    for (name, score, cause, checks, sources) in symptoms.chain(rules) {
+        assert!(names.insert(name.clone()), "{name} is there twice");
+        assert!((1..=100).contains(&score), "{name}");
+        assert!(
+            cause.ends_with('.') && cause.starts_with(char::is_uppercase),
+            "{name}: {cause}"
+        );
+        assert!(
+            !checks.is_empty() && checks.iter().collect::<BTreeSet<_>>().len() == checks.len(),
+            "{name}"
+        );
+        assert!(!sources.is_empty(), "{name}");
+        assert!(sources.iter().all(|source| source.starts_with("https://")), "{name}");
+    }
+}
+
+#[test]
+fn no_rule_outranks_a_symptom_that_is_sure() {
+    let table = shipped().expect("the shipped table");
+    assert!(table.rules.iter().all(|rule| rule.score <= 70));
+}
+
+#[test]
+fn each_symptom_is_found_first_in_its_own_example() {
+    let matcher = matcher();
+    let mut wrong = Vec::new();
+    for symptom in &matcher.table().symptoms {
+        let reading = matcher.read(symptom.example.as_bytes()).expect("memory is read");
+        let first = reading
+            .matches
+            .first()
+            .map(|found| (found.symptom.as_str(), found.check.as_str()));
+        if first.map(|(name, _)| name) != Some(symptom.name.as_str()) {
+            wrong.push((symptom.name.clone(), symptom.example.clone(), format!("{first:?}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn each_rule_leads_its_own_example_to_its_check() {
+    let matcher = matcher();
+    let mut wrong = Vec::new();
+    for rule in &matcher.table().rules {
+        let reading = matcher.read(rule.example.as_bytes()).expect("memory is read");
+        let first = reading.matches.first();
+        if first.map(|found| found.check.as_str()) != rule.checks.first().map(String::as_str) {
+            wrong.push((rule.name.clone(), rule.example.clone(), format!("{first:#?}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_symptom_that_is_said_often_is_one_match_with_a_count() {
+    let text = "start\n".to_owned() + &"node1:12:34 [0] NCCL INFO NET/IB : No device found.\n".repeat(3);
+    let reading = matcher().read(text.as_bytes()).expect("memory is read");
+    let first = reading.matches.first().expect("a match");
+    assert_eq!(
+        (first.check.as_str(), first.count, first.line.number),
+        ("rdma.device", 3, 2)
+    );
+    assert_eq!(first.line.text, "node1:12:34 [0] NCCL INFO NET/IB : No device found.");
+    assert_eq!((reading.lines, reading.bytes), (4, text.len() as u64));
+}
+
+#[test]
+fn a_line_that_a_terminal_broke_is_read_whole() {
+    let text = "modprobe: ERROR: could not insert\n  'nvidia_peermem': Invalid argument\n";
+    let reading = matcher().read(text.as_bytes()).expect("memory is read");
+    assert_eq!(reading.matches.first().expect("a match").check, "peermem.buildable");
+}
+
+#[test]
+fn hostile_texts_are_read_to_their_end() {
+    let matcher = matcher();
+    let mut long = vec![b'a'; 3 << 20];
+    long.extend_from_slice(b" NET/IB : No device found. ");
+    long.extend_from_slice(&vec![b'('; 1 << 20]);
+    let reading = matcher.read(long.as_slice()).expect("memory is read");
+    assert_eq!(reading.matches.first().expect("a match").check, "rdma.device");
+    assert_eq!(reading.matches.first().expect("a match").count, 1);
+    let noise: Vec<u8> = (0..=255u8).cycle().take(100_000).collect();
+    for text in [&b""[..], b"\0\0\0", b"\xff\xfe\n\x1b[", b"\x1b]8;;", &noise] {
+        matcher.read(text).expect("memory is read");
+    }
+}
+
+#[test]
+fn nothing_that_is_quoted_steers_a_terminal() {
+    let text = b"\x1b[2J\x1b]0;owned\x07NET/IB : No device found.\x08\x08\x1b[31m\xc2\x9b2J";
+    let reading = matcher().read(&text[..]).expect("memory is read");
+    let quote = &reading.matches.first().expect("a match").line.text;
+    assert!(quote.chars().all(|c| !c.is_control()), "{quote:?}");
+}
+
+#[test]
+fn every_pattern_compiles() {
+    let table = shipped().expect("the shipped table");
+    let symptoms = table
+        .symptoms
+        .iter()
+        .map(|s| (&s.name, s.patterns.iter().chain(&s.unless).collect::<Vec<_>>()));
+    let concepts = table
+        .concepts
+        .iter()
+        .map(|c| (&c.name, c.patterns.iter().collect::<Vec<_>>()));
+    for (name, patterns) in symptoms.chain(concepts) {
+        for pattern in patterns {
+            let built = regex::bytes::RegexBuilder::new(pattern).unicode(false).build();
+            assert!(built.is_ok(), "{name}: {pattern}: {built:?}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_table_is_an_error_that_names_what_is_wrong() {
+    let with = |pattern: &str| {
+        format!(
+            "concept = []\nrule = []\n[words]\n[[symptom]]\nname = 'x'\nmatch = ['{pattern}']\ncause = 'C.'\nchecks = []\n\
+             sources = []\nexample = ''\n"
+        )
+    };
+    let word = Table::parse(&with("a <nothing> b"))
+        .expect_err("no such word")
+        .to_string();
+    assert!(word.contains("<nothing>"), "{word}");
+    let pattern = Matcher::new(Table::parse(&with("a.{0,3}(")).expect("a table"))
+        .err()
+        .expect("no pattern");
+    assert!(matches!(pattern, TableError::Literal { .. }));
+    assert!(Table::parse("symptoms = 3").is_err());
+}
+
+/// The cases of a file of `tests/data/explain`: what must come first, where it was said, what was said.
+fn cases(file: &str) -> Vec<(Vec<String>, String, String)> {
+    let path = format!("{}/tests/data/explain/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).expect("a file of cases");
+    text.lines()
+        .map(|line| {
+            let mut parts = line.splitn(3, '\t');
+            let mut part = || parts.next().unwrap_or_else(|| panic!("{file}: {line}")).to_owned();
+            let ids = part().split('|').map(str::to_owned).collect();
+            (ids, part(), part().replace("\\n", "\n"))
+        })
+        .collect()
+}
+
+/// What came out otherwise than a file of cases says.
+fn misses(file: &str) -> (usize, Vec<String>) {
+    let matcher = matcher();
+    let cases = cases(file);
+    let mut wrong = Vec::new();
+    for (ids, source, text) in &cases {
+        let reading = matcher.read(text.as_bytes()).expect("memory is read");
+        let first = reading.matches.first();
+        let right = match first {
+            Some(first) => ids.contains(&first.check),
+            None => ids == &["-"],
+        };
+        if !right {
+            let got = first.map(|first| format!("{} by {} ({})", first.check, first.symptom, first.score));
+            wrong.push(format!("{ids:?} <> {got:?} {source}: {text}"));
+        }
+    }
+    (cases.len(), wrong)
+}
+
+#[test]
+fn known_symptoms_lead_to_their_checks() {
+    let (count, wrong) = misses("reference.tsv");
+    assert!(
+        count >= 50 && wrong.is_empty(),
+        "{} of {count}: {wrong:#?}",
+        wrong.len()
+    );
+}
+
+#[test]
+fn lines_that_are_no_matter_of_gpudirect_are_passed_over() {
+    let (count, wrong) = misses("unrelated.tsv");
+    assert!(
+        count >= 60 && wrong.is_empty(),
+        "{} of {count}: {wrong:#?}",
+        wrong.len()
+    );
+}
+
+#[test]
+fn threads_lead_to_their_checks() {
+    let (count, wrong) = misses("threads-a.tsv");
+    assert!(
+        count >= 40 && wrong.is_empty(),
+        "{} of {count}: {wrong:#?}",
+        wrong.len()
+    );
+}
+
+/// Nothing is tuned on these. What is not known may be passed over; nobody is sent to a wrong check.
+#[test]
+fn threads_that_the_table_was_not_made_from_are_not_led_astray() {
+    let (count, wrong) = misses("threads-b.tsv");
+    let astray: Vec<&String> = wrong.iter().filter(|miss| miss.contains("<> Some")).collect();
+    assert!(astray.is_empty(), "{astray:#?}");
+    let right = count - wrong.len();
+    assert!(right * 10 >= count * 7, "{right} of {count}: {wrong:#?}");
+}
+
+#[test]
+fn no_thread_that_the_table_was_not_made_from_is_a_source_of_it() {
+    let table = shipped().expect("the shipped table");
+    let symptoms = table.symptoms.iter().flat_map(|symptom| &symptom.sources);
+    let sources: BTreeSet<&String> = symptoms
+        .chain(table.rules.iter().flat_map(|rule| &rule.sources))
+        .collect();
+    for (_, source, _) in cases("threads-b.tsv") {
+        assert!(!sources.contains(&source), "{source}");
+    }
+}

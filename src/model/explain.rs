@@ -1,0 +1,90 @@
+//! What a text tells of GPUDirect: schema `gdr.explain/1`. Fields may be added; a removal or a new meaning is `/2`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Finding, Host, Severity};
+
+/// The schema's name.
+pub const EXPLAIN_SCHEMA: &str = "gdr.explain/1";
+
+/// The document.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainReport {
+    /// `gdr.explain/1`.
+    pub schema: String,
+    /// What was asked about: `check`, `text`, `file FILE` or `standard input`.
+    pub asked: String,
+    /// The symptoms in the text, the surest first; none where nothing matched.
+    pub matches: Vec<SymptomMatch>,
+    /// The checks that were asked about by their ids.
+    pub checks: Vec<ExplainedCheck>,
+    /// The machine that was looked at; null where none was.
+    pub host: Option<Host>,
+    /// What the checks that the matches lead to find on that machine, in the order of the matches.
+    pub findings: Vec<Finding>,
+    /// How much of a text was read; null where checks were asked about.
+    pub read: Option<ReadText>,
+}
+
+/// One symptom that a text tells of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SymptomMatch {
+    /// The check that tells first.
+    pub check: String,
+    /// How surely it is this cause: 1 to 100.
+    pub score: u8,
+    /// The cause, in a sentence.
+    pub cause: String,
+    /// A public thread or document of it.
+    pub source: String,
+    /// The symptom's name in the table.
+    pub symptom: String,
+    /// All checks that tell, best first.
+    pub checks: Vec<String>,
+    /// All threads and documents.
+    pub sources: Vec<String>,
+    /// Where it was said first.
+    pub line: Quote,
+    /// How many lines say it.
+    pub count: u64,
+}
+
+/// A line of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Quote {
+    /// Its number, from 1.
+    pub number: u64,
+    /// What it says, without control characters, cut where it is long.
+    pub text: String,
+}
+
+/// How much of a text was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReadText {
+    /// Lines.
+    pub lines: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// There is more, which was not read.
+    pub cut: bool,
+}
+
+/// A check, explained.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedCheck {
+    /// Its id.
+    pub id: String,
+    /// The rule, in a sentence.
+    pub rule: String,
+    /// Why it matters.
+    pub why: String,
+    /// How it is read.
+    pub sources: String,
+    /// How it is mended.
+    pub cure: String,
+    /// How much it weighs where no profile says otherwise.
+    pub severity: Severity,
+    /// What it rests on.
+    pub references: Vec<String>,
+}

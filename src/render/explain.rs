@@ -1,0 +1,236 @@
+//! What a text tells, for people: cause, evidence, command; and a check, explained.
+
+use super::Style;
+use super::text::{Tone, printable, wrap};
+use crate::model::{ExplainReport, ExplainedCheck, Finding, Outcome, Severity, SymptomMatch};
+
+/// The matches that are shown whole; the rest is named.
+const SHOWN: usize = 6;
+
+/// The findings of one check that are shown whole.
+const FINDINGS: usize = 4;
+
+/// Where a text below a match begins.
+const INDENT: usize = 4;
+
+/// The report.
+pub fn table(report: &ExplainReport, style: Style) -> String {
+    if !report.checks.is_empty() {
+        let pages: Vec<String> = report.checks.iter().map(|check| explained(check, style)).collect();
+        return pages.join("\n");
+    }
+    let mut page = String::new();
+    if report.matches.is_empty() {
+        page.push_str(&nothing(report, style));
+        return page;
+    }
+    page.push_str(&header(report, style));
+    let mut told: Vec<&str> = Vec::new();
+    for found in report.matches.iter().take(SHOWN) {
+        page.push('\n');
+        page.push_str(&one(found, style));
+        if report.host.is_some() {
+            page.push_str(&here(found, report, &mut told, style));
+        } else {
+            page.push_str(&labelled("checks:", &found.checks.join(", "), style));
+        }
+    }
+    page.push('\n');
+    page.push_str(&footer(report, style));
+    page
+}
+
+/// Nothing matched: said plainly, with what can be done.
+fn nothing(report: &ExplainReport, style: Style) -> String {
+    let lines = report.read.map_or(0, |read| read.lines);
+    let text = format!(
+        "Nothing in {} of {} is a symptom that gdr knows. 'gdr doctor' examines the machine without one; a longer log \
+         tells more (NCCL_DEBUG=INFO, UCX_LOG_LEVEL=info, dmesg).",
+        counted(lines, "line"),
+        printable(&report.asked)
+    );
+    wrap(&text, style.width, 0, "") + "\n"
+}
+
+fn header(report: &ExplainReport, style: Style) -> String {
+    let lines = report.read.map_or(0, |read| read.lines);
+    let title = format!(
+        "gdr explain: {} in {} of {}",
+        counted(report.matches.len() as u64, "cause"),
+        counted(lines, "line"),
+        printable(&report.asked)
+    );
+    let mut page = style.paint(Tone::Strong, &wrap(&title, style.width, 0, "")) + "\n";
+    if let Some(host) = &report.host {
+        let source = match host.source.as_str() {
+            "live" => "this machine".to_owned(),
+            source => format!("recorded: {}", printable(source)),
+        };
+        let name = host
+            .name
+            .as_deref()
+            .map_or_else(String::new, |name| format!("{}, ", printable(name)));
+        page.push_str(&style.paint(Tone::Dim, &format!("looked at: {name}{source}")));
+        page.push('\n');
+    }
+    page
+}
+
+/// A match: its cause, where it was said, and where it was met.
+fn one(found: &SymptomMatch, style: Style) -> String {
+    let cause = printable(&found.cause);
+    let head = format!("{:>3} {}", found.score, wrap(&cause, style.width, INDENT, "    "));
+    let mut text = style.paint(Tone::Strong, &head) + "\n";
+    let times = match found.count {
+        1 => String::new(),
+        count => format!(" and {} more", counted(count - 1, "line")),
+    };
+    let said = format!("line {}{times}: {}", found.line.number, printable(&found.line.text));
+    text.push_str(&labelled("said:", &said, style));
+    text.push_str(&labelled("source:", &printable(&found.source), style));
+    text
+}
+
+/// What the checks of a match find on the machine. A check that an earlier match told of is named only.
+fn here<'a>(found: &'a SymptomMatch, report: &ExplainReport, told: &mut Vec<&'a str>, style: Style) -> String {
+    let mut text = String::new();
+    let (mut fine, mut skipped, mut above) = (Vec::new(), Vec::new(), Vec::new());
+    for id in &found.checks {
+        if told.contains(&id.as_str()) {
+            above.push(id.as_str());
+            continue;
+        }
+        told.push(id);
+        let findings: Vec<&Finding> = report.findings.iter().filter(|finding| finding.id == *id).collect();
+        let bad: Vec<&&Finding> = findings.iter().filter(|finding| is_told(finding)).collect();
+        for finding in bad.iter().take(FINDINGS) {
+            text.push_str(&entry(finding, style));
+        }
+        if bad.len() > FINDINGS {
+            let more = format!("and {} more of {id}: gdr doctor shows them", bad.len() - FINDINGS);
+            text.push_str(&labelled("", &more, style));
+        }
+        if bad.is_empty() && !findings.is_empty() {
+            match findings.iter().all(|finding| finding.outcome == Outcome::Skip) {
+                true => skipped.push(id.as_str()),
+                false => fine.push(id.as_str()),
+            }
+        }
+    }
+    for (label, ids) in [("well:", fine), ("n/a:", skipped), ("above:", above)] {
+        if !ids.is_empty() {
+            text.push_str(&labelled(label, &ids.join(", "), style));
+        }
+    }
+    text
+}
+
+fn is_told(finding: &Finding) -> bool {
+    !matches!(finding.outcome, Outcome::Pass | Outcome::Skip)
+}
+
+/// A finding: what is so, what it was seen by, what mends it.
+fn entry(finding: &Finding, style: Style) -> String {
+    let word = match finding.outcome {
+        Outcome::Pass => "pass",
+        Outcome::Fail => "FAIL",
+        Outcome::Warn => "WARN",
+        Outcome::Info => "info",
+        Outcome::Unknown => "UNKNOWN",
+        Outcome::Skip => "skip",
+    };
+    let mark = style.paint(Tone::of_outcome(finding.outcome), &format!("{word:<7}"));
+    let mut text = format!("    {mark} {}  {}\n", finding.id, printable(&finding.subject));
+    text.push_str(&labelled("", &printable(&finding.message), style));
+    for evidence in &finding.evidence {
+        let seen = format!("{}: {}", evidence.source, evidence.value);
+        text.push_str(&labelled("seen:", &printable(&seen), style));
+    }
+    if let Some(needs) = &finding.needs {
+        text.push_str(&labelled("needs:", &printable(needs), style));
+    }
+    if let Some(fix) = &finding.fix {
+        for line in fix.command.lines() {
+            // A command is copied whole: it is never broken.
+            text.push_str(&format!("{:12}fix:     {}\n", "", printable(line)));
+        }
+    }
+    if text.contains("fix:") || !matches!(finding.outcome, Outcome::Fail | Outcome::Warn) {
+        return text;
+    }
+    text + &labelled(
+        "fix:",
+        &format!("gdr explain {} says how it is mended", finding.id),
+        style,
+    )
+}
+
+fn footer(report: &ExplainReport, style: Style) -> String {
+    let mut text = String::new();
+    if report.matches.len() > SHOWN {
+        let more: Vec<&str> = report.matches[SHOWN..]
+            .iter()
+            .map(|found| found.check.as_str())
+            .collect();
+        text.push_str(&format!("Less sure: {}. ", more.join(", ")));
+    }
+    let wrong = |finding: &Finding| matches!(finding.outcome, Outcome::Fail | Outcome::Warn);
+    text.push_str(match (&report.host, report.findings.iter().any(wrong)) {
+        (None, _) => "gdr explain ID tells what a check looks at and how it is mended.",
+        (Some(_), true) => "What fails or warns above comes first; gdr explain ID tells more of a check.",
+        (Some(_), false) => {
+            "Nothing that these checks determine stands in the way on this machine. Where the text is of another one, give \
+             gdr that machine (--from FILE, see gdr snapshot)."
+        }
+    });
+    wrap(&text, style.width, 0, "") + "\n"
+}
+
+/// A check: what it asks, why, how, and what it rests on.
+fn explained(check: &ExplainedCheck, style: Style) -> String {
+    let severity = match check.severity {
+        Severity::Error => "error",
+        Severity::Warn => "warning",
+        Severity::Info => "information",
+    };
+    let mut text = format!("{}  ({severity})\n", style.paint(Tone::Strong, &check.id));
+    for (label, body) in [
+        ("rule:", &check.rule),
+        ("why:", &check.why),
+        ("read:", &check.sources),
+        ("cure:", &check.cure),
+    ] {
+        if !body.is_empty() {
+            text.push_str(&labelled(label, &printable(body), style));
+        }
+    }
+    for reference in &check.references {
+        text.push_str(&labelled("see:", &printable(reference), style));
+    }
+    text
+}
+
+/// A label and what belongs to it, broken below its beginning.
+fn labelled(label: &str, body: &str, style: Style) -> String {
+    const WIDE: usize = 8;
+    let start = match label {
+        "said:" | "source:" | "checks:" | "well:" | "n/a:" | "above:" | "rule:" | "why:" | "read:" | "cure:"
+        | "see:" => INDENT,
+        _ => INDENT + 8,
+    };
+    // What stands alone begins where the others begin.
+    let column = if label.is_empty() { start } else { start + WIDE + 1 };
+    let hang = " ".repeat(column);
+    let lead = match label {
+        "" => hang.clone(),
+        label => format!("{:start$}{label:<WIDE$} ", ""),
+    };
+    format!("{lead}{}\n", wrap(body, style.width, column, &hang))
+}
+
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
+}
