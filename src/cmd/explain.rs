@@ -167,6 +167,7 @@ fn look(global: &Global, report: &mut ExplainReport, err: &mut dyn Write) -> any
         nvml: NvmlWant::EVERYTHING,
         system: true,
         cuda: true,
+        verbs: VERBSPLACEHOLDER,
         mapping: false,
     });
     super::notes(global, machine.is_imported(), &facts, err);
