@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, MappingOutcome, Modprobe, ModuleFiles,
-    NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, Software, VerbsOutcome,
+    Bdf, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, MappingOutcome, Modprobe,
+    ModuleFiles, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, Software,
+    VerbsOutcome,
 };
 
 /// The facts of one machine.
