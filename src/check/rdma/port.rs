@@ -101,7 +101,12 @@ fn ethernet(ctx: &Ctx<'_>, nic: &RdmaDevice, subject: String, path: &str, gids: 
     }
     let usable: Vec<&RdmaGid> = gids.iter().filter(|gid| is_usable(gid)).collect();
     let judgement = match usable.first() {
-        Some(first) => Judgement::pass(subject, reached(first)),
+        Some(first) => match wrong_index(ctx, gids) {
+            Some((variable, message)) => Judgement::broken(subject, message)
+                .evidence(variable, "set")
+                .advice(format!("export {variable}={}, or unset it", first.index)),
+            None => Judgement::pass(subject, reached(first)),
+        },
         None if is_wanted(ctx, nic) => unreachable(subject, gids),
         None => Judgement::info(
             subject,
@@ -170,6 +175,31 @@ fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
         )
         .advice("ip address add ADDRESS/PREFIX dev INTERFACE, for the interface of this port"),
     }
+}
+
+/// An index variable that names an entry which does not serve, and what is wrong with it.
+fn wrong_index(ctx: &Ctx<'_>, gids: &[RdmaGid]) -> Option<(&'static str, String)> {
+    chosen(ctx).find_map(|(variable, index)| {
+        let fault = match gids.iter().find(|gid| gid.index == index) {
+            None => "is empty".to_owned(),
+            Some(gid) if !is_v2(gid) => "is not RoCE v2".to_owned(),
+            Some(gid) if gid.here != Fact::Known(true) => "is of an interface in another namespace".to_owned(),
+            Some(_) => return None,
+        };
+        Some((variable, format!("{variable} names GID index {index}, which {fault}.")))
+    })
+}
+
+/// The indices that environment variables name; a negative one leaves the choice to the program.
+fn chosen<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'static str, u32)> + 'a {
+    let variables = ["NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"];
+    variables
+        .into_iter()
+        .filter_map(|name| Some((name, value(ctx, name)?.trim().parse().ok()?)))
+}
+
+fn value<'a>(ctx: &'a Ctx<'_>, name: &str) -> Option<&'a String> {
+    ctx.facts.environment.known()?.get(name)
 }
 
 /// An entry in a few words: `3 RoCE v2 IPv4 eth0`.
