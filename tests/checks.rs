@@ -270,7 +270,6 @@ fn the_sound_machine_is_sound() {
 }
 
 #[test]
-#[ignore = "the families are being filled"]
 fn no_check_lacks_a_fixture() {
     let listed = Gdr::new().args(["doctor", "--list"]).run();
     let ids: Vec<&str> = listed

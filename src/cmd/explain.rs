@@ -16,7 +16,7 @@ use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, Symp
 use crate::profile::{DEFAULT, Expectations, Profile, SHIPPED};
 use crate::render;
 use crate::topo::{self, Forest};
-use crate::world::NvmlWant;
+use crate::world::{NvmlWant, VerbsWant};
 
 /// Nothing in the text is a symptom that gdr knows.
 const NOTHING_MATCHED: u8 = 1;
@@ -167,7 +167,7 @@ fn look(global: &Global, report: &mut ExplainReport, err: &mut dyn Write) -> any
         nvml: NvmlWant::EVERYTHING,
         system: true,
         cuda: true,
-        verbs: VERBSPLACEHOLDER,
+        verbs: Some(VerbsWant { trials: false }),
         mapping: false,
     });
     super::notes(global, machine.is_imported(), &facts, err);

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Bdf, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, MappingOutcome, Modprobe,
-    ModuleFiles, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack, Software, VerbsOutcome,
+    ModuleFiles, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack,
+    Software, VerbsOutcome,
 };
 
 /// The facts of one machine.

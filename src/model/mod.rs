@@ -40,10 +40,19 @@ pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};
 pub use nvml::{Bar1, FabricRegistration, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
 pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};
-pub use probe::{BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, PROBE_SCHEMA, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu};
+pub use probe::{
+    BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, PROBE_SCHEMA, ProbeReport, ProbeResult,
+    ProbeVerdict, ProbedGpu,
+};
 pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
-pub use snapshot::{Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded, RecordedLibraries, SNAPSHOT_SCHEMA, Snapshot, ToolOutput};
+pub use snapshot::{
+    Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded, RecordedLibraries,
+    SNAPSHOT_SCHEMA, Snapshot, ToolOutput,
+};
 pub use software::{Found, Library, Program, Software};
-pub use system::{Cma, Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, Mount, NodeFile, NodeState, NumaNode, PeerMemory, Platform, PlatformKind, Process};
+pub use system::{
+    Cma, Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, Mount, NodeFile, NodeState, NumaNode, PeerMemory, Platform,
+    PlatformKind, Process,
+};
 pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Topology, Verdict};
 pub use verbs::{DmabufAnswer, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial};
