@@ -60,21 +60,25 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, findings: &[Finding]) -> Read
         .filter(|(_, stands)| **stands)
         .map(|(unit, _)| unit.name.clone())
         .collect();
-    let state = match (
-        everywhere || (ready.is_empty() && !blocked.is_empty()),
-        blocked.is_empty(),
-        open.is_empty(),
-    ) {
-        (true, _, _) => ReadyState::NotReady,
-        (false, false, _) => ReadyState::Partly,
-        (false, true, false) => ReadyState::Undetermined,
-        (false, true, true) => ReadyState::Ready,
+    let state = match (blocked.is_empty(), open.is_empty()) {
+        (false, _) if everywhere || ready.is_empty() => ReadyState::NotReady,
+        (false, _) => ReadyState::Partly,
+        (true, false) => ReadyState::Undetermined,
+        (true, true) if units.is_empty() => ReadyState::NotReady,
+        (true, true) => ReadyState::Ready,
     };
     let warnings = findings
         .iter()
         .filter(|finding| finding.outcome == Outcome::Warn)
         .count();
-    let text = sentence(profile.title(), state, &ready, &blocked, &open, warnings);
+    let text = sentence(
+        (profile.title(), profile.units),
+        state,
+        &ready,
+        &blocked,
+        &open,
+        warnings,
+    );
     Readiness {
         profile: profile.name.clone(),
         title: profile.title().to_owned(),
@@ -162,7 +166,7 @@ fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
 }
 
 fn sentence(
-    title: &str,
+    (title, kind): (&str, Units),
     state: ReadyState,
     ready: &[String],
     blocked: &[Obstacle],
@@ -194,6 +198,7 @@ fn sentence(
                 false => format!("{title}: ready{}, not{}: {}", on(ready), on(&places), reasons(blocked)),
             }
         }
+        ReadyState::NotReady if blocked.is_empty() => format!("{title}: not ready: {}", nothing(kind)),
         ReadyState::NotReady => format!("{title}: not ready: {}", reasons(blocked)),
         ReadyState::Undetermined => {
             let mut ids: Vec<&str> = open.iter().map(|finding| finding.id.as_str()).collect();
@@ -205,6 +210,15 @@ fn sentence(
             };
             format!("{title}: cannot tell: {} unknown{needs}.", ids.join(", "))
         }
+    }
+}
+
+/// Why there is nothing that could be ready.
+fn nothing(kind: Units) -> &'static str {
+    match kind {
+        Units::Gpu => "there is no GPU.",
+        Units::GpuNic => "there is no GPU with a NIC.",
+        Units::GpuGpu => "there are no two GPUs.",
     }
 }
 
@@ -255,6 +269,12 @@ mod tests {
         );
         assert_eq!(found.text, "GPUDirect RDMA: ready on GPU0–NIC0.");
         assert_eq!(of(&machine(), "gdrcopy").text, "gdrcopy: ready on GPU0.");
+        // One GPU has no peer.
+        let alone = of(&machine(), "p2p");
+        assert_eq!(
+            (alone.state, alone.text.as_str()),
+            (ReadyState::NotReady, "peer to peer: not ready: there are no two GPUs.")
+        );
     }
 
     #[test]
@@ -279,11 +299,7 @@ mod tests {
         facts.rdma = Fact::Known(Vec::new());
         let found = of(&facts, "rdma");
         assert_eq!(found.state, ReadyState::NotReady);
-        assert!(
-            found.text.contains("There is no NIC with RDMA. (rdma.device"),
-            "{}",
-            found.text
-        );
+        assert!(found.text.contains("rdma.device"), "{}", found.text);
         assert_eq!(of(&facts, "gdrcopy").state, ReadyState::Ready);
     }
 

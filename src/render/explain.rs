@@ -140,7 +140,8 @@ fn entry(finding: &Finding, style: Style) -> String {
         Outcome::Skip => "skip",
     };
     let mark = style.paint(Tone::of_outcome(finding.outcome), &format!("{word:<7}"));
-    let mut text = format!("    {mark} {}  {}\n", finding.id, printable(&finding.subject));
+    let subject = format!("{}  {}", finding.id, printable(&finding.subject));
+    let mut text = format!("    {mark} {}\n", wrap(&subject, style.width, 12, &" ".repeat(12)));
     text.push_str(&labelled("", &printable(&finding.message), style));
     for evidence in &finding.evidence {
         let seen = format!("{}: {}", evidence.source, evidence.value);

@@ -71,16 +71,23 @@ impl Tree {
         };
         match self.how {
             How::Plain => sys::openat(&self.root, relative, flags, Mode::empty()),
-            How::InRoot => sys::openat2(
-                &self.root,
-                relative,
-                flags,
-                Mode::empty(),
-                ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
-            ),
+            How::InRoot => self.open_in_root(relative, flags),
             How::Walk => walk::open(self.root.as_fd(), relative, flags),
         }
         .map_err(|errno| FileError::new(asked, path, errno.into()))
+    }
+
+    /// The kernel gives up with EAGAIN where anybody renamed or mounted anything while it resolved a `..`, and says to try
+    /// again (openat2(2)). On a machine that is never at rest we walk ourselves.
+    fn open_in_root(&self, relative: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..64 {
+            match sys::openat2(&self.root, relative, flags, Mode::empty(), resolve) {
+                Err(rustix::io::Errno::AGAIN) => {}
+                answer => return answer,
+            }
+        }
+        walk::open(self.root.as_fd(), relative, flags)
     }
 }
 

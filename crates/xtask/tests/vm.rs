@@ -254,9 +254,10 @@ fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
     compare_forest(&files);
     compare_dumps(&files);
 
-    // Below one switch it fails; at the root complex it warns.
+    // Below one switch it fails; in one host bridge it warns; between host bridges, where clearing mends nothing, it is told.
+    let between = "0000:40:00.0";
     let wanted = [
-        ("0000:40:00.0", "warn"),
+        (between, "info"),
         ("0000:42:00.0", "fail"),
         ("0000:42:01.0", "fail"),
         ("0000:42:02.0", "fail"),
@@ -276,15 +277,15 @@ fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
             "{message}"
         );
         // SrcValid and UpstreamFwd stay: 0x1d without 0x0c.
-        assert_eq!(
-            finding["fix"]["command"],
-            format!("setpci -s {port} ECAP_ACS+0x6.w=0011")
-        );
+        let command = format!("setpci -s {port} ECAP_ACS+0x6.w=0011");
+        let command = if port == between { Value::Null } else { command.into() };
+        assert_eq!(finding["fix"]["command"], command);
     }
     let after = acs_findings(&files, "doctor-after.json");
-    assert!(after.iter().all(|finding| finding["outcome"] == "pass"), "{after:#?}");
+    let cured = |finding: &Value| finding["outcome"] == "pass" || finding["subject"] == between;
+    assert!(after.iter().all(cured), "{after:#?}");
     let lspci = lspci_acs(&fs::read_to_string(files.join("lspci-vvv-after.txt")).expect("lspci -vvv"));
-    for (port, bits) in lspci {
+    for (port, bits) in lspci.into_iter().filter(|(port, _)| port != between) {
         assert!(
             bits.contains("ReqRedir-") && bits.contains("CmpltRedir-") && bits.contains("SrcValid+"),
             "{port}: {bits}"

@@ -103,10 +103,18 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting) -> Judgement {
     let judgement = match held.is_empty() {
         true => {
             let value = what.cleared;
-            let judgement = Judgement::broken(port.to_string(), message)
-                .fix("acs", format!("setpci -s {port} ECAP_ACS+0x6.w={value:04x}"));
+            let judgement = Judgement::broken(port.to_string(), message);
+            let judgement = match what.weight {
+                // Clearing the bits mends nothing there.
+                Severity::Info => judgement,
+                Severity::Warn | Severity::Error => {
+                    judgement.fix("acs", format!("setpci -s {port} ECAP_ACS+0x6.w={value:04x}"))
+                }
+            };
             match ctx.facts.tools.get("setpci") {
-                Some(Fact::Known(None)) => judgement.evidence("setpci", "not installed: it is in the package pciutils"),
+                Some(Fact::Known(None)) if judgement.fix.is_some() => {
+                    judgement.evidence("setpci", "not installed: it is in the package pciutils")
+                }
                 _ => judgement,
             }
         }

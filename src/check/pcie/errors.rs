@@ -43,6 +43,10 @@ pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
             &format!("aer_dev_fatal of {names}"),
         ));
     }
+    if judgements.is_empty() && ctx.facts.platform.is_guest() {
+        let message = "This guest is not told of errors: its host counts them.";
+        return vec![Judgement::skip(words::list(&uncounted), message)];
+    }
     if judgements.is_empty() {
         let message = "cannot tell: the kernel counts no errors of these devices";
         let judgement = Judgement::undetermined(words::list(&uncounted), message)
