@@ -42,7 +42,7 @@ impl Fake {
 
 /// What a child of this name answers.
 fn child(gdr: Gdr, name: &str) -> Value {
-    let run = gdr.args([name, "null"]).run();
+    let run = gdr.args([name, "false"]).run();
     assert_eq!(run.code, 0, "{}", run.stderr);
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 
-use crate::model::{Bdf, Fact, Facts, Note, PciDevice, Why};
+use crate::model::{Bdf, DriverGpu, Fact, Facts, Note, PciDevice, Why};
 use crate::world::{NvmlWant, Reading, VerbsWant, World};
 
 /// What a command needs to know. What nobody asked for is not read.
@@ -45,7 +45,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
     let driver = driver::driver(files, &mut notes);
     // NVML takes ten milliseconds and more to start: it does so while we read.
     let nvml = nvml_is_worth_asking(&driver.gpus, want.nvml).then(|| world.libraries.nvml(want.nvml));
-    let cuda = want.cuda.then(|| world.libraries.cuda());
+    let cuda = want.cuda.then(|| world.libraries.cuda(&one_of_each(&driver.gpus)));
     let mapping = want.mapping.then(|| world.libraries.mapping());
 
     let mut pci = pci::devices(files, &mut notes);
@@ -138,6 +138,27 @@ fn tools(world: &World) -> BTreeMap<String, Fact<Option<String>>> {
     TOOLS.map(|name| (name.to_owned(), locate(name))).into()
 }
 
+/// One GPU of each model, by UUID, where more than two are alike and the driver names all of them; else none.
+fn one_of_each(gpus: &Fact<BTreeMap<Bdf, DriverGpu>>) -> Vec<String> {
+    let gpus = gpus.known().into_iter().flat_map(BTreeMap::values);
+    let named: Option<Vec<(&String, &String)>> = gpus
+        .map(|gpu| Some((gpu.model.as_ref()?, gpu.uuid.as_ref()?)))
+        .collect();
+    let named = named.unwrap_or_default();
+    let mut models: BTreeMap<&String, Vec<&String>> = BTreeMap::new();
+    for (model, uuid) in named {
+        models.entry(model).or_default().push(uuid);
+    }
+    match models.values().any(|alike| alike.len() > 2) {
+        true => models
+            .values()
+            .filter_map(|alike| alike.first())
+            .map(|uuid| (*uuid).clone())
+            .collect(),
+        false => Vec::new(),
+    }
+}
+
 fn nvml_is_worth_asking<T>(gpus: &Fact<BTreeMap<Bdf, T>>, want: NvmlWant) -> bool {
     want.is_any()
         && match gpus {
@@ -182,4 +203,34 @@ fn gpus(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<Bdf> {
         .filter(|d| d.ids.known().is_some_and(|ids| ids.is_nvidia_gpu()))
         .map(|d| d.bdf)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpus(gpus: &[(&str, Option<&str>)]) -> Fact<BTreeMap<Bdf, DriverGpu>> {
+        let gpu = |(at, (model, uuid)): (u8, &(&str, Option<&str>))| {
+            let bdf = format!("0000:{at:02x}:00.0").parse().expect("an address");
+            let gpu = DriverGpu {
+                model: Some((*model).to_owned()),
+                uuid: uuid.map(str::to_owned),
+                minor: None,
+            };
+            (bdf, gpu)
+        };
+        Fact::Known((1..).zip(gpus).map(gpu).collect())
+    }
+
+    #[test]
+    fn of_many_gpus_alike_one_is_shown_to_cuda() {
+        let (a, b, c, d) = (Some("GPU-a"), Some("GPU-b"), Some("GPU-c"), Some("GPU-d"));
+        assert_eq!(one_of_each(&gpus(&[("H200", a), ("H200", b), ("H200", c)])), ["GPU-a"]);
+        let mixed = gpus(&[("T4", a), ("H200", b), ("H200", c), ("H200", d)]);
+        assert_eq!(one_of_each(&mixed), ["GPU-b", "GPU-a"]);
+        // Two are asked both, and what the driver does not name is not guessed.
+        assert!(one_of_each(&gpus(&[("H200", a), ("H200", b)])).is_empty());
+        assert!(one_of_each(&gpus(&[("H200", a), ("H200", None), ("H200", c)])).is_empty());
+        assert!(one_of_each(&Fact::default()).is_empty());
+    }
 }

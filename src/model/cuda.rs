@@ -42,6 +42,9 @@ pub struct Cuda {
     /// The newest CUDA version the library serves, times 1000 (13000 = 13.0).
     #[serde(default)]
     pub driver_version: Fact<i32>,
+    /// One GPU of each model was asked alone, since many are alike.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_of_each: bool,
     /// The GPUs, in CUDA's order.
     #[serde(default)]
     pub gpus: Vec<CudaGpu>,

@@ -90,7 +90,7 @@ fn by_product(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{cuda_gpu, machine, only};
+    use crate::check::testing::{cuda_gpu, findings, machine, only};
     use crate::model::{CudaOutcome, Facts, Outcome};
 
     fn with(rdma: Fact<bool>, dma_buf: Fact<bool>) -> Facts {
@@ -146,6 +146,34 @@ mod tests {
             }
             assert_eq!(only("gpu.rdma-capable", &facts).outcome, outcome, "{name}");
         }
+    }
+
+    #[test]
+    fn what_cuda_says_of_one_holds_of_its_model() {
+        let mut facts = crate::check::testing::two_gpus("0000:05:00.0");
+        let Fact::Known(CudaOutcome::Read(cuda)) = &mut facts.cuda else {
+            panic!("no CUDA");
+        };
+        cuda.gpus.truncate(1);
+        cuda.pairs.clear();
+        assert_eq!(
+            findings("gpu.rdma-capable", &facts, &[]).len(),
+            2,
+            "one passes, one is unknown"
+        );
+        if let Fact::Known(CudaOutcome::Read(cuda)) = &mut facts.cuda {
+            cuda.one_of_each = true;
+        }
+        let found = only("gpu.rdma-capable", &facts);
+        assert_eq!(found.outcome, Outcome::Pass);
+        assert!(
+            found.subject.contains("GPU0") && found.subject.contains("GPU1"),
+            "{}",
+            found.subject
+        );
+        // Of another model nothing is known.
+        crate::check::testing::set_device_id(&mut facts, "0000:05:00.0", 0x2330);
+        assert_eq!(findings("gpu.rdma-capable", &facts, &[]).len(), 2);
     }
 
     #[test]

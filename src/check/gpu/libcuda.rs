@@ -25,9 +25,10 @@ pub fn judge(ctx: &Ctx<'_>, driver: &str, well: Judgement) -> Judgement {
         Fact::Known(CudaOutcome::Read(cuda)) => well.evidence(
             CUDA,
             format!(
-                "{}, {} GPUs",
+                "{}, {} GPUs{}",
                 cuda.library.as_deref().unwrap_or("it starts"),
-                cuda.gpus.len()
+                cuda.gpus.len(),
+                if cuda.one_of_each { ", one of each model" } else { "" }
             ),
         ),
         Fact::Known(CudaOutcome::Absent { reason }) => Judgement::broken(

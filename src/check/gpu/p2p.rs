@@ -65,8 +65,14 @@ fn judge(ctx: &Ctx<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all: bool) -> Judgem
     };
     let wanted = ["p2p", "all"].iter().any(|profile| ctx.expectations.names(profile));
     match grant {
-        Grant::Granted => Judgement::pass(subject, "The driver grants peer-to-peer, both ways.")
-            .evidence(format!("{SOURCE}, cuDeviceCanAccessPeer"), "OK, 1 both ways"),
+        Grant::Granted => {
+            let judgement = Judgement::pass(subject, "The driver grants peer-to-peer, both ways.");
+            let asked = pairs.iter().all(|(a, b)| access(ctx, *a, *b).0.known().is_some());
+            match asked {
+                true => judgement.evidence(format!("{SOURCE}, cuDeviceCanAccessPeer"), "OK, 1 both ways"),
+                false => judgement.evidence(SOURCE, "OK for reads and writes"),
+            }
+        }
         Grant::Unknown => Judgement::unknown(subject, Why::NotCovered, SOURCE)
             .needs("NVML and CUDA that answer for these GPUs: see gpu.driver"),
         Grant::Refused(refusal) => {

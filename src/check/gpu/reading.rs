@@ -129,7 +129,11 @@ pub fn cuda_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a CudaGpu, Gap> {
         said,
         needs: needs.to_owned(),
     };
-    match cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf)) {
+    let ids = |bdf| ctx.facts.device(bdf).and_then(|device| device.ids.known());
+    let alike = |gpu: &&CudaGpu| cuda.one_of_each && gpu.bdf.and_then(ids).is_some_and(|of| Some(of) == ids(bdf));
+    let itself = cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf));
+    // What CUDA says of one holds of all of its model.
+    match itself.or_else(|| cuda.gpus.iter().find(alike)) {
         // Every driver knows its compute capability: a record without was not asked for attributes.
         Some(gpu) if gpu.compute == Fact::default() => Err(gap(
             String::new(),

@@ -34,8 +34,8 @@ const PEER_ATTRIBUTES: [P2pAttribute; 3] = [
     P2pAttribute::NATIVE_ATOMIC_SUPPORTED,
 ];
 
-/// Reads libcuda in this process.
-pub fn read() -> CudaOutcome {
+/// Reads libcuda in this process, whose environment shows it one GPU of each model alone where `one_of_each` is set.
+pub fn read(one_of_each: bool) -> CudaOutcome {
     let survey = match gpu::survey(&ATTRIBUTES, &PEER_ATTRIBUTES) {
         Ok(survey) => survey,
         Err(error) => {
@@ -58,6 +58,7 @@ pub fn read() -> CudaOutcome {
         Ok(gpus) => CudaOutcome::Read(Box::new(Cuda {
             library,
             driver_version,
+            one_of_each,
             gpus: gpus.iter().map(self::gpu).collect(),
             pairs: pairs.iter().map(pair).collect(),
         })),
