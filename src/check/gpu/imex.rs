@@ -121,7 +121,7 @@ fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         .needs("NVML's fabric registration: gdr doctor on the machine itself"),
         (false, false) => Judgement::info(
             subject,
-            "There is no IMEX channel, and none is missed: these are no GPUs whom NVLink joins with other machines.",
+            "There is no IMEX channel, and none is missed: these are no GPUs that NVLink joins with other machines.",
         ),
     }
 }

@@ -15,7 +15,7 @@ pub fn table(report: &Report<'_>, shown: &Shown<'_>, style: Style) -> String {
         page.push_str(&verdict(readiness, style));
     }
     let troubles = troubles(report);
-    if !troubles.is_empty() {
+    if !troubles.is_empty() && !report.readiness.is_empty() {
         page.push('\n');
     }
     // Why a check matters is said where it first shows.
