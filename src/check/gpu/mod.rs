@@ -41,7 +41,8 @@ pub const CHECKS: &[Check] = &[
         rule: "At least one NVIDIA GPU is on the PCI bus, and the NVIDIA driver drives it.",
         sources: "/sys/bus/pci/devices",
         severity: Severity::Error,
-        why: "GPUDirect begins with a GPU that the NVIDIA driver drives. One that is bound to vfio-pci belongs to a virtual machine, one bound to nouveau or nova to no CUDA program.",
+        why: "GPUDirect begins with a GPU that the NVIDIA driver drives. One that is bound to vfio-pci belongs to a \
+            virtual machine, one bound to nouveau or nova to no CUDA program.",
         cure: "Seat the GPU, hand it to this machine or container, or bind it to the NVIDIA driver.",
         references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
         judge: present,
@@ -51,8 +52,11 @@ pub const CHECKS: &[Check] = &[
         rule: "The kernel module is loaded, NVML reaches it and CUDA starts.",
         sources: "/sys/module/nvidia/version, /proc/driver/nvidia/version, NVML, cuInit",
         severity: Severity::Error,
-        why: "Without the kernel module no CUDA program starts. Libraries of another version than the module are refused: NVML answers 18, cuInit 803 or 804. A newer libcuda of cuda-compat is legitimate where cuInit takes it.",
-        cure: "Install the driver, load its module, or reboot after an update so that module and libraries are of one version.",
+        why: "Without the kernel module no CUDA program starts. Libraries of another version than the module are \
+            refused: NVML answers 18, cuInit 803 or 804. A newer libcuda of cuda-compat is legitimate where cuInit \
+            takes it.",
+        cure: "Install the driver, load its module, or reboot after an update so that module and libraries are of one \
+            version.",
         references: &[
             "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
             "https://docs.nvidia.com/deploy/cuda-compatibility/",
@@ -64,7 +68,8 @@ pub const CHECKS: &[Check] = &[
         rule: "The driver is new enough for what the profiles in force ask.",
         sources: "/sys/module/nvidia/version, /proc/driver/nvidia/version, CUDA, NVML",
         severity: Severity::Error,
-        why: "nvidia-peermem comes with driver 470, dma-buf with 515 and open kernel modules, GPUDirect Async needs 361 and CUDA 8.0, gdrcopy 331.14. Below, a module is not there or a call answers that it is not supported.",
+        why: "nvidia-peermem comes with driver 470, dma-buf with 515 and open kernel modules, GPUDirect Async needs \
+            361 and CUDA 8.0, gdrcopy 331.14. Below, a module is not there or a call answers that it is not supported.",
         cure: "Install a newer driver.",
         references: &[
             "https://github.com/NVIDIA/gdrcopy#requirements",
@@ -78,7 +83,8 @@ pub const CHECKS: &[Check] = &[
         rule: "The kernel modules' flavour drives this generation and exports dma-buf where it can.",
         sources: "/proc/driver/nvidia/version, PCI device ids",
         severity: Severity::Warn,
-        why: "Open kernel modules drive Turing and later and can export GPU memory as dma-buf; the proprietary ones cannot, and need nvidia-peermem for RDMA. Open modules do not drive Maxwell, Pascal and Volta at all.",
+        why: "Open kernel modules drive Turing and later and can export GPU memory as dma-buf; the proprietary ones \
+            cannot, and need nvidia-peermem for RDMA. Open modules do not drive Maxwell, Pascal and Volta at all.",
         cure: "Install the flavour that suits the generation.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules",
@@ -101,7 +107,8 @@ pub const CHECKS: &[Check] = &[
         rule: "CUDA lets other devices reach the GPU's memory, by nv-p2p or by dma-buf.",
         sources: "CUDA attributes 116 and 124; before CUDA 11.3 the product",
         severity: Severity::Error,
-        why: "Without it registering GPU memory with a NIC answers EFAULT or EINVAL, and gdrcopy cannot pin. GeForce has neither; a GPU that shares the CPU's memory needs neither.",
+        why: "Without it registering GPU memory with a NIC answers EFAULT or EINVAL, and gdrcopy cannot pin. GeForce \
+            has neither; a GPU that shares the CPU's memory needs neither.",
         cure: "Use a data-centre or professional GPU; on one that shares the CPU's memory register host memory.",
         references: &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
@@ -115,7 +122,8 @@ pub const CHECKS: &[Check] = &[
         rule: "The driver exports the GPU's memory as dma-buf.",
         sources: "CUDA attribute 124, the kernel modules' flavour; with --live cuMemGetHandleForAddressRange",
         severity: Severity::Warn,
-        why: "dma-buf is the road that needs no module beside the driver's and the RDMA stack's own. Without it nvidia-peermem is the only road for RDMA.",
+        why: "dma-buf is the road that needs no module beside the driver's and the RDMA stack's own. Without it \
+            nvidia-peermem is the only road for RDMA.",
         cure: "Install the open kernel modules, 515 or later, on Turing and later; else load nvidia-peermem.",
         references: &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
@@ -128,7 +136,8 @@ pub const CHECKS: &[Check] = &[
         rule: "What a NIC writes is seen by the GPU in order, or can be flushed.",
         sources: "CUDA attributes 118, 117 and 98",
         severity: Severity::Warn,
-        why: "A kernel that polls a flag may see it before the data that a NIC wrote ahead of it. Programs flush where the GPU does not keep the order, if there is something to flush with.",
+        why: "A kernel that polls a flag may see it before the data that a NIC wrote ahead of it. Programs flush where \
+            the GPU does not keep the order, if there is something to flush with.",
         cure: "Use a GPU that keeps the order, or let the receiver start a new kernel before it uses the data.",
         references: &[
             "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
@@ -141,7 +150,8 @@ pub const CHECKS: &[Check] = &[
         rule: "BAR1 is as large as the GPU's memory and not full.",
         sources: "/sys/bus/pci/devices/*/resource, NVML",
         severity: Severity::Warn,
-        why: "A NIC and the CPU reach GPU memory through BAR1. Where it is small (256 MiB), registrations of more fail with out of memory or resource errors; where it is full, so do further ones.",
+        why: "A NIC and the CPU reach GPU memory through BAR1. Where it is small (256 MiB), registrations of more fail \
+            with out of memory or resource errors; where it is full, so do further ones.",
         cure: "Switch on Above 4G Decoding and Resizable BAR in the firmware; end the processes that hold mappings.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
         judge: bar1,
@@ -151,7 +161,8 @@ pub const CHECKS: &[Check] = &[
         rule: "The GPU is not cut into instances where peers or CPU mappings are wanted.",
         sources: "NVML",
         severity: Severity::Warn,
-        why: "Between instances and GPUs in MIG mode there is no peer-to-peer, and the driver's own CPU mapping is refused. RDMA to an instance works.",
+        why: "Between instances and GPUs in MIG mode there is no peer-to-peer, and the driver's own CPU mapping is \
+            refused. RDMA to an instance works.",
         cure: "Switch MIG off (nvidia-smi -mig 0), or do without peer-to-peer.",
         references: &["https://docs.nvidia.com/datacenter/tesla/mig-user-guide/"],
         judge: mig,
@@ -161,7 +172,8 @@ pub const CHECKS: &[Check] = &[
         rule: "The GPU is a whole one, not a virtual one.",
         sources: "NVML",
         severity: Severity::Warn,
-        why: "GPUDirect RDMA and peer-to-peer work on some types of virtual GPUs alone; on the others registration fails as it does without support.",
+        why: "GPUDirect RDMA and peer-to-peer work on some types of virtual GPUs alone; on the others registration \
+            fails as it does without support.",
         cure: "Have the whole GPU passed through, or choose a type that NVIDIA lists for GPUDirect.",
         references: &["https://docs.nvidia.com/vgpu/"],
         judge: vgpu,
@@ -171,7 +183,8 @@ pub const CHECKS: &[Check] = &[
         rule: "Confidential computing does not close the GPU's memory.",
         sources: "NVML",
         severity: Severity::Warn,
-        why: "With confidential computing what leaves the GPU is encrypted: its memory is not mapped through BAR1, and neither a NIC nor the CPU reaches it.",
+        why: "With confidential computing what leaves the GPU is encrypted: its memory is not mapped through BAR1, and \
+            neither a NIC nor the CPU reaches it.",
         cure: "Switch confidential computing off where GPUDirect matters more.",
         references: &["https://docs.nvidia.com/confidential-computing/"],
         judge: confidential,
@@ -181,7 +194,8 @@ pub const CHECKS: &[Check] = &[
         rule: "Persistence mode is on.",
         sources: "NVML, nvidia-persistenced.service",
         severity: Severity::Info,
-        why: "Without it the driver gives a GPU up with its last user: the next program waits a second or two, and clocks and link start from sleep.",
+        why: "Without it the driver gives a GPU up with its last user: the next program waits a second or two, and \
+            clocks and link start from sleep.",
         cure: "systemctl enable --now nvidia-persistenced.",
         references: &["https://docs.nvidia.com/deploy/driver-persistence/"],
         judge: persistence,
@@ -191,7 +205,8 @@ pub const CHECKS: &[Check] = &[
         rule: "The GPU has joined the NVLink fabric of its switches.",
         sources: "NVML, PCI class 0680, cuInit, nvidia-fabricmanager.service",
         severity: Severity::Error,
-        why: "On boards with NVLink switches CUDA does not start (802, system not yet initialised) until the fabric manager has set the switches up.",
+        why: "On boards with NVLink switches CUDA does not start (802, system not yet initialised) until the fabric \
+            manager has set the switches up.",
         cure: "Install and start nvidia-fabricmanager of the driver's version, in a guest on its host.",
         references: &["https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/"],
         judge: fabric,
@@ -201,8 +216,11 @@ pub const CHECKS: &[Check] = &[
         rule: "Where NVLink joins machines, this user has a channel to share memory between them.",
         sources: "CUDA attribute 128, NVML, /proc/devices, /dev/nvidia-caps-imex-channels, nvidia-imex.service",
         severity: Severity::Warn,
-        why: "Memory with fabric handles needs a channel node of nvidia-caps-imex-channels; without one its allocation is refused (800, not permitted). Within one machine file descriptors do the same, and no channel is missed.",
-        cure: "Make the channel's node (mknod, or NVreg_CreateImexChannel0=1) and start nvidia-imex on all machines of the domain.",
+        why: "Memory with fabric handles needs a channel node of nvidia-caps-imex-channels; without one its allocation \
+            is refused (800, not permitted). Within one machine file descriptors do the same, and no channel is \
+            missed.",
+        cure: "Make the channel's node (mknod, or NVreg_CreateImexChannel0=1) and start nvidia-imex on all machines of \
+            the domain.",
         references: &[
             "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
             "https://github.com/NVIDIA/nccl/issues/1632",
@@ -215,7 +233,8 @@ pub const CHECKS: &[Check] = &[
         rule: "Who manages a coherent GPU's memory: the kernel as a NUMA node, or the driver.",
         sources: "/proc/driver/nvidia/params, NVML",
         severity: Severity::Info,
-        why: "Where the driver manages it (CDMM) it is no NUMA node: malloc and numactl do not reach it, and the CPU gets at it through mappings alone.",
+        why: "Where the driver manages it (CDMM) it is no NUMA node: malloc and numactl do not reach it, and the CPU \
+            gets at it through mappings alone.",
         cure: "Nothing to mend. CoherentGPUMemoryMode chooses.",
         references: &[
             "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/",
@@ -228,8 +247,10 @@ pub const CHECKS: &[Check] = &[
         rule: "The driver grants each two GPUs access to each other's memory.",
         sources: "NVML peer-to-peer status, cuDeviceCanAccessPeer",
         severity: Severity::Warn,
-        why: "Where it is not granted cudaDeviceEnablePeerAccess fails, and libraries copy through host memory. NVML says why: CNS chipset, GNS GPU, TNS topology, DR registry, NS not supported.",
-        cure: "Put the GPUs below one switch or socket, or join them by NVLink; in a guest have the host say which are peers.",
+        why: "Where it is not granted cudaDeviceEnablePeerAccess fails, and libraries copy through host memory. NVML \
+            says why: CNS chipset, GNS GPU, TNS topology, DR registry, NS not supported.",
+        cure: "Put the GPUs below one switch or socket, or join them by NVLink; in a guest have the host say which are \
+            peers.",
         references: &[
             "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
             "https://docs.nvidia.com/cuda/cuda-features-archive/",

@@ -15,10 +15,13 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "limits.memlock",
         rule: "This process may lock as much memory as RDMA needs.",
-        sources: "/proc/self/limits, /proc/self/status, /proc/self/uid_map; limits.d, system.conf, units of slurmd, containerd, docker, crio, kubelet",
+        sources: "/proc/self/limits, /proc/self/status, /proc/self/uid_map; limits.d, system.conf, units of slurmd, \
+            containerd, docker, crio, kubelet",
         severity: Severity::Warn,
-        why: "Registered memory is pinned and counts against this limit unless the process may lock at will. Registration then answers ENOMEM (Cannot allocate memory), or EPERM where the limit is 0.",
-        cure: "Raise it: ulimit -l unlimited, limits.d, LimitMEMLOCK= of the service that starts the program, --ulimit memlock=-1 of the container.",
+        why: "Registered memory is pinned and counts against this limit unless the process may lock at will. \
+            Registration then answers ENOMEM (Cannot allocate memory), or EPERM where the limit is 0.",
+        cure: "Raise it: ulimit -l unlimited, limits.d, LimitMEMLOCK= of the service that starts the program, --ulimit \
+            memlock=-1 of the container.",
         references: &["https://man7.org/linux/man-pages/man2/getrlimit.2.html"],
         judge: memlock,
     },
@@ -27,7 +30,9 @@ pub const CHECKS: &[Check] = &[
         rule: "The RDMA controller of this process's control group grants handles and objects that are not used up.",
         sources: "/proc/self/cgroup, rdma.max and rdma.current of it and of those above",
         severity: Severity::Info,
-        why: "The RDMA controller bounds how many devices a group may open and how many queues, regions and the like it may make. Beyond that ibv_open_device, ibv_create_qp and ibv_reg_mr fail, whatever the memlock limit is.",
+        why: "The RDMA controller bounds how many devices a group may open and how many queues, regions and the like \
+            it may make. Beyond that ibv_open_device, ibv_create_qp and ibv_reg_mr fail, whatever the memlock limit \
+            is.",
         cure: "Raise rdma.max of the group (Slurm, Kubernetes or systemd set it), or end the processes that use it up.",
         references: &["https://docs.kernel.org/admin-guide/cgroup-v2.html#rdma"],
         judge: rdma_cgroup,
@@ -37,7 +42,8 @@ pub const CHECKS: &[Check] = &[
         rule: "A process may have as many mappings as the kernel's own default.",
         sources: "/proc/sys/vm/max_map_count",
         severity: Severity::Info,
-        why: "Each GPU buffer that the CPU maps, and each region of an allocator, is a mapping. Beyond the limit mmap answers Cannot allocate memory, however much memory is free.",
+        why: "Each GPU buffer that the CPU maps, and each region of an allocator, is a mapping. Beyond the limit mmap \
+            answers Cannot allocate memory, however much memory is free.",
         cure: "sysctl vm.max_map_count=262144, or more where a program maps many small buffers.",
         references: &["https://docs.kernel.org/admin-guide/sysctl/vm.html#max-map-count"],
         judge: map_count,

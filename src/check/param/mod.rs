@@ -25,8 +25,10 @@ pub const CHECKS: &[Check] = &[
         rule: "A process without CAP_SYS_ADMIN may map a NIC's doorbell into the GPU.",
         sources: "/proc/driver/nvidia/params, /proc/self/status",
         severity: Severity::Warn,
-        why: "GPUDirect Async has the GPU ring the NIC's doorbell, which the driver lets only a process with CAP_SYS_ADMIN map, unless PeerMappingOverride=1. Without it cuMemHostRegister with IOMEMORY answers 800.",
-        cure: "Set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" and load the module anew. It opens peer mappings to every user (CVE-2015-5053).",
+        why: "GPUDirect Async has the GPU ring the NIC's doorbell, which the driver lets only a process with \
+            CAP_SYS_ADMIN map, unless PeerMappingOverride=1. Without it cuMemHostRegister with IOMEMORY answers 800.",
+        cure: "Set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" and load the module anew. It opens peer mappings to \
+            every user (CVE-2015-5053).",
         references: &[
             "https://github.com/gpudirect/libgdsync",
             "https://nvidia.custhelp.com/app/answers/detail/a_id/3802",
@@ -38,7 +40,9 @@ pub const CHECKS: &[Check] = &[
         rule: "CUDA streams may wait for memory and write it.",
         sources: "driver and CUDA version, /proc/driver/nvidia/params",
         severity: Severity::Warn,
-        why: "GPUDirect Async waits for and writes memory in stream order. From CUDA 11.7 (driver 515) on these operations are always there; before, cuStreamWaitValue32 answers 801 unless the driver was told to allow them.",
+        why: "GPUDirect Async waits for and writes memory in stream order. From CUDA 11.7 (driver 515) on these \
+            operations are always there; before, cuStreamWaitValue32 answers 801 unless the driver was told to allow \
+            them.",
         cure: "Update the driver to R515 or later, or set NVreg_EnableStreamMemOPs=1.",
         references: &["https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html"],
         judge: stream_memops,
@@ -48,8 +52,11 @@ pub const CHECKS: &[Check] = &[
         rule: "The loaded driver, modprobe.d with the kernel's command line, and the initramfs say the same.",
         sources: "/proc/driver/nvidia/params, modprobe.d, /proc/cmdline, the initramfs of the running kernel",
         severity: Severity::Warn,
-        why: "A parameter counts when the driver is loaded. What was written since is not in effect, what was given by hand is gone after a reboot, and an initramfs that carries the driver loads it with the options of the day it was made.",
-        cure: "Write the options into one file of /etc/modprobe.d, make the initramfs anew (update-initramfs -u, dracut -f, mkinitcpio -P), and reboot or load the driver anew.",
+        why: "A parameter counts when the driver is loaded. What was written since is not in effect, what was given by \
+            hand is gone after a reboot, and an initramfs that carries the driver loads it with the options of the day \
+            it was made.",
+        cure: "Write the options into one file of /etc/modprobe.d, make the initramfs anew (update-initramfs -u, \
+            dracut -f, mkinitcpio -P), and reboot or load the driver anew.",
         references: &[
             "docs: modprobe.d(5), modprobe(8)",
             "docs: Linux, filesystems/ramfs-rootfs-initramfs, driver-api/early-userspace/buffer-format",
@@ -59,11 +66,16 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "param.conflict",
-        rule: "No line of modprobe.d and no word of the kernel's command line keeps the modules from loading or their options from reaching them.",
+        rule: "No line of modprobe.d and no word of the kernel's command line keeps the modules from loading or their \
+            options from reaching them.",
         sources: "modprobe.d, /proc/cmdline, /proc/driver/nvidia/params, /proc/modules",
         severity: Severity::Warn,
-        why: "modprobe and the kernel pass over in silence what does not reach the driver: of two NVreg_RegistryDwords the last one counts, a misspelt parameter is ignored, options for a name that is not loaded go nowhere, and an install line may run anything.",
-        cure: "Put all registry keys into one NVreg_RegistryDwords, spell parameters as the driver does, write options for the name that is loaded (for both where Debian loads nvidia-current), and take out what stands in the way; then make the initramfs anew.",
+        why: "modprobe and the kernel pass over in silence what does not reach the driver: of two NVreg_RegistryDwords \
+            the last one counts, a misspelt parameter is ignored, options for a name that is not loaded go nowhere, \
+            and an install line may run anything.",
+        cure: "Put all registry keys into one NVreg_RegistryDwords, spell parameters as the driver does, write options \
+            for the name that is loaded (for both where Debian loads nvidia-current), and take out what stands in the \
+            way; then make the initramfs anew.",
         references: &[
             "docs: modprobe.d(5), modprobe(8)",
             "docs: Linux, admin-guide/kernel-parameters: module_blacklist",
@@ -76,7 +88,9 @@ pub const CHECKS: &[Check] = &[
         rule: "The driver lets a NIC at GPU memory for where both sit.",
         sources: "driver version, /proc/driver/nvidia/params, PCI ids of the bridges, links of /sys/bus/pci/devices",
         severity: Severity::Warn,
-        why: "From 570.86.15 on the driver refuses GPUDirect RDMA, by peermem and by dma-buf, where the root complex is known to carry no peer traffic (Grace, Ampere Altra, AmpereOne) and no bridge is above GPU and NIC: ibv_reg_mr fails.",
+        why: "From 570.86.15 on the driver refuses GPUDirect RDMA, by peermem and by dma-buf, where the root complex \
+            is known to carry no peer traffic (Grace, Ampere Altra, AmpereOne) and no bridge is above GPU and NIC: \
+            ibv_reg_mr fails.",
         cure: "Put GPU and NIC below one PCIe switch. NVreg_GrdmaPciTopoCheckOverride=1 only lets the driver try.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-pci.c",
@@ -89,7 +103,9 @@ pub const CHECKS: &[Check] = &[
         rule: "The driver maps GPU memory for the CPU write-combined.",
         sources: "/proc/driver/nvidia/params, PCI ids of the bridges, /proc/cpuinfo",
         severity: Severity::Info,
-        why: "An uncached mapping makes each store of the CPU a transfer of its own: writes through gdrcopy take many times as long, and on Arm unaligned ones end in SIGBUS. RmForceDisableIomapWC=1, BlueField-3 hosts, the first Ampere Altra and Arm guests have it.",
+        why: "An uncached mapping makes each store of the CPU a transfer of its own: writes through gdrcopy take many \
+            times as long, and on Arm unaligned ones end in SIGBUS. RmForceDisableIomapWC=1, BlueField-3 hosts, the \
+            first Ampere Altra and Arm guests have it.",
         cure: "Take RmForceDisableIomapWC=1 out of NVreg_RegistryDwords, unless GPUDirect Storage by P2PDMA needs it.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-mmap.c",

@@ -33,7 +33,8 @@ pub const CHECKS: &[Check] = &[
         rule: "Each GPU has a NIC below the same switch or host bridge.",
         sources: "links of /sys/bus/pci/devices, numa_node",
         severity: Severity::Warn,
-        why: "A NIC and a GPU below one switch move data at the link's full rate. Through the host bridge it is often less, between sockets a fraction of it.",
+        why: "A NIC and a GPU below one switch move data at the link's full rate. Through the host bridge it is often \
+            less, between sockets a fraction of it.",
         cure: "Use the NIC that is nearest (gdr topo --pairs), or move the card to a slot below the GPU's switch.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
         judge: locality,
@@ -43,7 +44,8 @@ pub const CHECKS: &[Check] = &[
         rule: "No port on the way between a GPU and its NICs, or a peer without NVLink, redirects their traffic.",
         sources: "configuration space: Access Control Services",
         severity: Severity::Warn,
-        why: "Access Control Services that redirect requests or completions send traffic between two devices below one switch up to the root complex and back: it is slow, may stop, and with some root complexes corrupts.",
+        why: "Access Control Services that redirect requests or completions send traffic between two devices below one \
+            switch up to the root complex and back: it is slow, may stop, and with some root complexes corrupts.",
         cure: "Clear the redirect bits on those ports: gdr fix-acs, or the setpci command of the finding.",
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs",
@@ -56,7 +58,8 @@ pub const CHECKS: &[Check] = &[
         rule: "Where virtual machines are in play, access control belongs to the host.",
         sources: "platform, driver links",
         severity: Severity::Info,
-        why: "In a guest the ports belong to the host, and clearing their redirection would let a guest's devices reach what is not theirs. There address translation services do the work instead.",
+        why: "In a guest the ports belong to the host, and clearing their redirection would let a guest's devices \
+            reach what is not theirs. There address translation services do the work instead.",
         cure: "Ask the host's administrator: Direct Translated P2P and ATS.",
         references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"],
         judge: acs_vm,
@@ -66,7 +69,8 @@ pub const CHECKS: &[Check] = &[
         rule: "The IOMMU does not translate the addresses of the GPUs and NICs.",
         sources: "/sys/kernel/iommu_groups/*/type, /proc/cmdline, /proc/driver/nvidia/params",
         severity: Severity::Warn,
-        why: "An IOMMU that translates sends peer traffic through the root complex, and a mapping that is not there makes transfers fail or deliver zeros.",
+        why: "An IOMMU that translates sends peer traffic through the root complex, and a mapping that is not there \
+            makes transfers fail or deliver zeros.",
         cure: "Boot with iommu=pt (x86) or iommu.passthrough=1 (Arm), or with the IOMMU off.",
         references: &[
             "https://docs.kernel.org/arch/x86/iommu.html",
@@ -76,10 +80,13 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "pcie.ats",
-        rule: "A NIC has address translation services in a virtual machine, and none on bare metal with a GPU below its own switch.",
+        rule: "A NIC has address translation services in a virtual machine, and none on bare metal with a GPU below \
+            its own switch.",
         sources: "configuration space: Address Translation Service; driver links, platform",
         severity: Severity::Info,
-        why: "In a virtual machine a NIC reaches a GPU straight through a switch only with addresses that it translated itself. On bare metal the capability makes the NIC's traffic take another way than its own switch.",
+        why: "In a virtual machine a NIC reaches a GPU straight through a switch only with addresses that it \
+            translated itself. On bare metal the capability makes the NIC's traffic take another way than its own \
+            switch.",
         cure: "Set ATS_ENABLED in the card's firmware with mlxconfig on the host, and reset the card.",
         references: &["https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo"],
         judge: ats,
@@ -99,8 +106,10 @@ pub const CHECKS: &[Check] = &[
         rule: "No device sends larger packets than the ports and peers on its ways take.",
         sources: "configuration space: Device Control",
         severity: Severity::Error,
-        why: "A packet with more payload than its receiver takes is malformed: the receiver reports a fatal error and drops it. 128 bytes everywhere works, and spends more on headers.",
-        cure: "Let the kernel set one payload below each root port: pci=pcie_bus_safe, or pci=pcie_bus_peer2peer for 128 bytes everywhere.",
+        why: "A packet with more payload than its receiver takes is malformed: the receiver reports a fatal error and \
+            drops it. 128 bytes everywhere works, and spends more on headers.",
+        cure: "Let the kernel set one payload below each root port: pci=pcie_bus_safe, or pci=pcie_bus_peer2peer for \
+            128 bytes everywhere.",
         references: &[
             "PCI Express Base Specification, 2.2.2 and 7.5.3.4",
             "https://docs.kernel.org/admin-guide/kernel-parameters.html",
@@ -112,8 +121,10 @@ pub const CHECKS: &[Check] = &[
         rule: "No fatal error was counted since boot on the way to a GPU or a NIC.",
         sources: "/sys/bus/pci/devices/*/aer_dev_fatal, aer_dev_correctable",
         severity: Severity::Warn,
-        why: "A fatal error takes a link down and loses what was under way. Corrected errors alone cost a little time and are common.",
-        cure: "Read the kernel's log of the time it happened; reseat the card, change the riser or cable, update firmware.",
+        why: "A fatal error takes a link down and loses what was under way. Corrected errors alone cost a little time \
+            and are common.",
+        cure: "Read the kernel's log of the time it happened; reseat the card, change the riser or cable, update \
+            firmware.",
         references: &["https://docs.kernel.org/PCI/pcieaer-howto.html"],
         judge: errors,
     },

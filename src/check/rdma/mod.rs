@@ -40,7 +40,8 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "Modules of two stacks refuse each other's symbols ('disagrees about version'), and nvidia-peermem works only with \
               the one that it was built with.",
-        cure: "Install the OFED modules for the running kernel (its packages rebuild them with DKMS), or remove OFED whole.",
+        cure: "Install the OFED modules for the running kernel (its packages rebuild them with DKMS), or remove OFED \
+            whole.",
         references: &["docs: NVIDIA DOCA-OFED, Installation"],
         judge: mixed_stack::mixed_stack,
     },
@@ -49,7 +50,8 @@ pub const CHECKS: &[Check] = &[
         rule: "At least one NIC does RDMA, and this user may open it.",
         sources: "/sys/class/infiniband, /dev/infiniband",
         severity: Severity::Warn,
-        why: "GPUDirect RDMA is a NIC's work. A device without a verbs node, or whose node this user may not open, is not there for a program.",
+        why: "GPUDirect RDMA is a NIC's work. A device without a verbs node, or whose node this user may not open, is \
+            not there for a program.",
         cure: "Load the NIC's RDMA driver and ib_uverbs; hand the nodes to the container; let users open them.",
         references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
         judge: device,
@@ -92,7 +94,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "rdma.port",
-        rule: "A port is active, and over Ethernet it has a RoCE v2 address that others can reach, usable in this namespace.",
+        rule: "A port is active, and over Ethernet it has a RoCE v2 address that others can reach, usable in this \
+            namespace.",
         sources: "/sys/class/infiniband/*/ports/*, /sys/class/net",
         severity: Severity::Warn,
         why: "A port that is down carries nothing. Programs address a RoCE peer by an index into the GID table: an index of the \
@@ -154,7 +157,8 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "On Grace Blackwell the Data Direct function writes into GPU memory over PCI Express instead of through the CPU. The \
               driver maps memory for it only where both are in one IOMMU group.",
-        cure: "Set the ACS bits that rdma_topo names for Data Direct, on the kernel's command line (pci=config_acs=...).",
+        cure: "Set the ACS bits that rdma_topo names for Data Direct, on the kernel's command line \
+            (pci=config_acs=...).",
         references: &[
             "https://docs.nvidia.com/multi-node-nvlink-systems/grace-blackwell-cx8-gpudirect-rdma-guide/",
             "https://github.com/linux-rdma/rdma-core/tree/master/kernel-boot",
