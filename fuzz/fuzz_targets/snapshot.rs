@@ -9,13 +9,15 @@ use gdr::collect::{self, Want};
 use gdr::model::Snapshot;
 use gdr::profile::Expectations;
 use gdr::topo::{self, Forest};
-use gdr::world::{NvmlWant, World};
+use gdr::world::{NvmlWant, VerbsWant, World};
 use libfuzzer_sys::fuzz_target;
 
 const WANT: Want = Want {
     nvme: true,
     nvml: NvmlWant::EVERYTHING,
     system: true,
+    cuda: true,
+    verbs: Some(VerbsWant { trials: true }),
     mapping: true,
 };
 
