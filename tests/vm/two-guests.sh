@@ -13,12 +13,12 @@ done
 pass "ping $GDR_PEER"
 
 if [ "$GDR_GUEST" = 1 ]; then
-  ib_write_bw -d rxe0 -x 1 -s 65536 -n 100 >/out/write_bw.txt 2>&1
+  ib_write_bw -d rxe0 -x 1 -u 20 -s 65536 -n 100 >/out/write_bw.txt 2>&1
   expect "ib_write_bw serves" 0 $?
 else
   # The server may not listen yet.
   tries=0
-  until ib_write_bw -d rxe0 -x 1 -s 65536 -n 100 "$GDR_PEER" >/out/write_bw.txt 2>&1; do
+  until ib_write_bw -d rxe0 -x 1 -u 20 -s 65536 -n 100 "$GDR_PEER" >/out/write_bw.txt 2>&1; do
     tries=$((tries + 1))
     [ "$tries" -gt 10 ] && break
     sleep 2
