@@ -9,6 +9,7 @@ pub mod cli;
 pub mod cmd;
 pub mod collect;
 pub mod explain;
+pub mod fix;
 pub mod import;
 pub mod kmod;
 pub mod model;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may name. A room that is not here is an error: it has to be thought about.
-const MAY_KNOW: [(&str, &[&str]); 16] = [
+const MAY_KNOW: [(&str, &[&str]); 17] = [
     ("model", &[]),
     ("kmod", &["model"]),
     ("pci", &["model"]),
@@ -17,14 +17,15 @@ const MAY_KNOW: [(&str, &[&str]); 16] = [
     ("topo", &["model"]),
     ("check", &["kmod", "model", "profile", "topo"]),
     ("explain", &["check", "model"]),
+    ("fix", &["check", "kmod", "model", "pci", "topo", "world"]),
     ("probe", &["model", "topo"]),
     ("render", &["model", "topo"]),
-    ("cli", &["profile", "render"]),
+    ("cli", &["model", "profile", "render"]),
     (
         "cmd",
         &[
-            "check", "cli", "collect", "explain", "import", "model", "pci", "probe", "profile", "render", "snapshot",
-            "topo", "world",
+            "check", "cli", "collect", "explain", "fix", "import", "model", "pci", "probe", "profile", "render",
+            "snapshot", "topo", "world",
         ],
     ),
     ("main", &["cli", "cmd", "probe", "world"]),

@@ -20,6 +20,11 @@ mod testing;
 mod version;
 mod words;
 
+/// What checks judge on, for the repairs that mend what they find.
+pub mod ground {
+    pub use super::pcie::{Ports, Redirecting, held_below, is_grace, is_translated, ports};
+}
+
 pub use judgement::{Judgement, Rule};
 pub use readiness::readiness;
 pub use registry::{Check, FAMILIES, Family, all, families, find, is_family};

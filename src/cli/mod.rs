@@ -1,6 +1,7 @@
 //! What a user can type: clap types and nothing else. Help, man pages and completions are generated from them.
 
 mod explain;
+mod fix;
 mod probe;
 mod style;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use explain::{Explain, ExplainFormat};
+pub use fix::{FixAcs, FixOptions, PlanFormat, RepairOptions, Undo};
 pub use probe::{ByteSize, CopyBackend, CopyProbe, NumaChoice, Probe, ProbeFormat, ProbeWhat};
 pub use style::style;
 
@@ -111,6 +113,24 @@ pub enum Command {
 
     /// Prove it: move bytes, verify every one, and measure
     Probe(Probe),
+
+    /// Mend what doctor found: shown first, made a step at a time, read back, and undoable
+    ///
+    /// Exit status: 0 made, or nothing to do; 1 a repair was refused or stopped; 2 usage or internal error; 3 not made, for
+    /// want of root or of an answer.
+    Fix(FixOptions),
+
+    /// Let traffic between GPUs and NICs go straight through PCI switches
+    ///
+    /// Clears the bits of access control services that redirect it to the root complex, of the ports on those ways alone,
+    /// and keeps the others. Exit status as of fix.
+    FixAcs(FixAcs),
+
+    /// Take a repair back
+    ///
+    /// Exit status: 0 all of it is as before; 1 something was changed by somebody else since, and is left; 2 usage or
+    /// internal error.
+    Undo(Undo),
 
     /// Record this machine in one file, to be looked at with --from anywhere
     ///

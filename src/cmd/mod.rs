@@ -3,12 +3,14 @@
 mod doctor;
 mod document;
 mod explain;
+mod fix;
 mod machine;
 mod names;
 mod probe;
 mod profiles;
 mod snapshot;
 mod topo;
+mod undo;
 
 use std::io::{self, Write};
 
@@ -39,6 +41,9 @@ pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
         Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),
         Command::Topo(options) => topo::run(&machine, &cli.global, options, out, err),
         Command::Probe(options) => probe::run(&machine, &cli.global, options, out, err),
+        Command::Fix(options) => fix::run(&machine, &cli.global, options, out, err),
+        Command::FixAcs(options) => fix::run_acs(&machine, &cli.global, options, out, err),
+        Command::Undo(options) => undo::run(&machine, &cli.global, options, out, err),
         Command::Snapshot(options) => snapshot::run(machine, &cli.global, options, out, err),
     }
 }

@@ -10,12 +10,14 @@ mod fact;
 mod facts;
 mod finding;
 mod idlist;
+mod journal;
 mod limits;
 mod mapping;
 mod modprobe;
 mod module_files;
 mod nvml;
 mod pci;
+mod plan;
 mod probe;
 mod rdma;
 mod snapshot;
@@ -34,12 +36,14 @@ pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
 pub use finding::{Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary};
 pub use idlist::{IdList, IdListError};
+pub use journal::{Before, Entry, FileImage, JOURNAL_SCHEMA, Journal, JournalState, Progress};
 pub use limits::{Limits, RdmaGrant, Service, Setting};
 pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};
 pub use nvml::{Bar1, FabricRegistration, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
 pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};
+pub use plan::{Action, Capability, Cause, ConfigWrite, FileWrite, PLAN_SCHEMA, Plan, Repair, Reversal, Step};
 pub use probe::{
     BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, PROBE_SCHEMA, ProbeReport, ProbeResult,
     ProbeVerdict, ProbedGpu,

@@ -146,6 +146,8 @@ pub enum Question {
     Part,
     /// What is there.
     State,
+    /// To be changed; no snapshot holds that.
+    Write,
     /// A directory, to look at as a machine's root.
     Root,
 }

@@ -5,6 +5,7 @@
 
 mod express;
 mod extended;
+mod find;
 mod header;
 mod ids;
 mod list;
@@ -13,6 +14,7 @@ mod numbers;
 mod place;
 mod space;
 
+pub use find::offset_of;
 pub use names::{NamesError, Part, PartKind, PciNames, only_these};
 pub use numbers::PciNumbers;
 pub use place::parse_place;

@@ -6,6 +6,7 @@ pub mod explain;
 pub mod json;
 pub mod pairs;
 pub mod path;
+pub mod plan;
 pub mod probe;
 pub mod smi;
 pub mod svg;

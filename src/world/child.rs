@@ -19,11 +19,12 @@ pub struct Running {
 impl Running {
     /// Starts a command without input; its standard error goes nowhere.
     pub fn start(command: &mut Command, patience: Duration) -> io::Result<Self> {
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
+        Self::spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()), patience)
+    }
+
+    /// Starts a command without input, whose output goes where the caller put it.
+    pub fn spawn(command: &mut Command, patience: Duration) -> io::Result<Self> {
+        let child = command.stdin(Stdio::null()).spawn()?;
         Ok(Self {
             child,
             deadline: Instant::now() + patience,

@@ -207,6 +207,7 @@ fn operation(asked: Question) -> &'static str {
         Question::Read | Question::Part => "read",
         Question::Open => "open",
         Question::State => "look at",
+        Question::Write => "change",
         Question::Root => "use as a root",
     }
 }

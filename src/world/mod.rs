@@ -5,8 +5,10 @@
 
 mod child;
 mod files;
+mod hands;
 mod host;
 mod libraries;
+mod programs;
 mod record;
 mod replay;
 mod tools;
@@ -18,7 +20,9 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use files::{FileError, Files, MOST, OpenFile, Reduce, as_text};
+pub use hands::{Hands, Lock};
 pub use libraries::{Libraries, NvmlWant, Reading, VerbsWant, answer_for_parent};
+pub use programs::Ran;
 pub use tools::Tools;
 
 use crate::model::{Host, SNAPSHOT_SCHEMA, Snapshot};

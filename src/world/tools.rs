@@ -39,7 +39,8 @@ impl ToolAnswers {
 }
 
 impl Tools {
-    const DIRECTORIES: [&'static str; 6] = [
+    /// Where a distribution puts tools.
+    pub(super) const DIRECTORIES: [&'static str; 6] = [
         "/usr/local/sbin",
         "/usr/local/bin",
         "/usr/sbin",

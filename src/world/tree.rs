@@ -62,7 +62,7 @@ impl Tree {
         })
     }
 
-    fn open_at(&self, asked: Question, path: &Path, flags: OFlags) -> Result<OwnedFd, FileError> {
+    pub(super) fn open_at(&self, asked: Question, path: &Path, flags: OFlags) -> Result<OwnedFd, FileError> {
         let relative = relative(path);
         // openat2 refuses flags that mean nothing together: a path descriptor opens no terminal.
         let flags = match flags.contains(OFlags::PATH) {

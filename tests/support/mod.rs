@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports)]
 
 mod bars;
+mod bench;
 mod config;
 mod cpus;
 mod cuda;
@@ -20,6 +21,7 @@ mod run;
 mod sysfs;
 mod tree;
 
+pub use bench::{Bench, merge};
 pub use cpus::{lay_out as lay_out_cpus, mask};
 pub use cuda::fake_cuda;
 pub use device::Device;

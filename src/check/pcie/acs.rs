@@ -150,7 +150,7 @@ fn some(pairs: &[String]) -> String {
 }
 
 /// Devices below a port that are handed to virtual machines.
-fn held_below(ctx: &Ctx<'_>, port: Bdf) -> Vec<String> {
+pub fn held_below(ctx: &Ctx<'_>, port: Bdf) -> Vec<String> {
     passthrough::handed(ctx.facts)
         .filter(|device| device.place.known().is_some_and(|place| place.bridges.contains(&port)))
         .map(|device| device.bdf.to_string())

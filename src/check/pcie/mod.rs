@@ -21,7 +21,9 @@ use locality::locality;
 use payload::payload;
 use shared::shared;
 
-pub use ports::redirecting;
+pub use acs::held_below;
+pub use iommu::is_translated;
+pub use ports::{Ports, Redirecting, ports, redirecting};
 
 use super::{Check, Ctx, passthrough};
 use crate::model::{Bdf, Ids, Kind, Row, Severity};
@@ -157,7 +159,7 @@ fn own<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
 
 /// Whether GPUs hang on NVIDIA's own CPUs (Grace, Vera): their memory is coherent over NVLink-C2C, and their ports' access
 /// control is to stay as the kernel sets it.
-fn is_grace(ctx: &Ctx<'_>) -> bool {
+pub fn is_grace(ctx: &Ctx<'_>) -> bool {
     let coherent = ctx
         .facts
         .gpus()

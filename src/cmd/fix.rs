@@ -1,0 +1,344 @@
+//! `gdr fix` and `gdr fix-acs`: findings become a plan, which is shown, asked about, made and checked.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail};
+
+use super::machine::Machine;
+use super::profiles::expectations;
+use crate::check::{self, Ctx};
+use crate::cli::{FixAcs, FixOptions, Global, PlanFormat, RepairOptions, style};
+use crate::collect::Want;
+use crate::fix::{self, Fix, Moment, Need, Options, PortChoice};
+use crate::model::{Facts, Finding, Journal, JournalState, Outcome, Plan, Progress};
+use crate::profile::Expectations;
+use crate::render;
+use crate::topo::{self, Forest};
+use crate::world::{Hands, NvmlWant, VerbsWant, World};
+
+/// A program of a repair may take so long: rebuilding an initramfs takes minutes.
+const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// Could not be determined, or not done for want of a permission.
+const UNDONE: u8 = 3;
+
+/// `gdr fix`.
+pub fn run(
+    machine: &Machine,
+    global: &Global,
+    options: &FixOptions,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    if options.list {
+        let lines = fix::FIXES.iter().map(|fix| format!("{:<16} {}\n", fix.id, fix.about));
+        super::print(out, &lines.collect::<String>())?;
+        return Ok(0);
+    }
+    for id in &options.ids {
+        if fix::find(id).is_none() {
+            let ids: Vec<&str> = fix::FIXES.iter().map(|fix| fix.id).collect();
+            bail!("there is no fix '{id}'; there are {}", ids.join(", "));
+        }
+    }
+    let request = Request {
+        ids: options.ids.clone(),
+        expectations: expectations(&options.profile)?,
+        options: Options {
+            force: options.how.force,
+            ..Options::default()
+        },
+        how: &options.how,
+        again: again("gdr fix", &options.ids, global),
+    };
+    repair(machine, global, &request, out, err)
+}
+
+/// `gdr fix-acs`.
+pub fn run_acs(
+    machine: &Machine,
+    global: &Global,
+    options: &FixAcs,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    let ports = match (&options.pair, options.device, options.all_bridges) {
+        (Some(pair), ..) => match pair.as_slice() {
+            [a, b] => PortChoice::Pair(a.clone(), b.clone()),
+            _ => bail!("--pair wants two devices"),
+        },
+        (None, Some(port), _) => PortChoice::Port(port),
+        (None, None, true) => PortChoice::AllBridges,
+        (None, None, false) => PortChoice::Judged,
+    };
+    let request = Request {
+        ids: vec!["acs".to_owned()],
+        expectations: expectations(&[crate::profile::DEFAULT.to_owned()])?,
+        options: Options {
+            force: options.how.force,
+            ports,
+            persist: None,
+        },
+        how: &options.how,
+        again: again("gdr fix-acs", &[], global),
+    };
+    repair(machine, global, &request, out, err)
+}
+
+/// What is to be repaired, and how.
+struct Request<'a> {
+    /// The fixes; none for those of all failed findings.
+    ids: Vec<String>,
+    expectations: Expectations,
+    options: Options,
+    how: &'a RepairOptions,
+    /// The command that makes it.
+    again: String,
+}
+
+fn again(command: &str, ids: &[String], global: &Global) -> String {
+    let root = global
+        .sysroot
+        .as_ref()
+        .map(|root| format!("--sysroot={}", root.display()));
+    let words = std::iter::once(command.to_owned())
+        .chain(ids.iter().cloned())
+        .chain(root);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn repair(
+    machine: &Machine,
+    global: &Global,
+    request: &Request<'_>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    let Machine::World(world) = machine else {
+        bail!(
+            "what another program printed of a machine says what is wrong, and not enough to mend it: take a snapshot (gdr snapshot)"
+        );
+    };
+    let facts = machine.facts(want());
+    super::notes(global, false, &facts, err);
+    let plan = plan(world, &facts, request);
+    let style = style(global.color);
+    if request.how.dry_run || request.how.format == PlanFormat::Script {
+        super::print(out, &shown(&plan, request.how.format, style)?)?;
+        return Ok(u8::from(refused(&plan)));
+    }
+    if plan.repairs.is_empty() {
+        super::print(out, "Nothing has failed that gdr could mend.\n")?;
+        return Ok(0);
+    }
+    if request.how.format == PlanFormat::Table {
+        super::print(out, &render::plan::table(&plan, style))?;
+    }
+    if plan.is_empty() {
+        if request.how.format == PlanFormat::Json {
+            super::print(out, &shown(&plan, PlanFormat::Json, style)?)?;
+        }
+        return Ok(u8::from(refused(&plan)));
+    }
+    let Some(hands) = hands(global, machine, request.how.tools.as_deref())? else {
+        bail!("a recorded machine cannot be repaired: --dry-run shows the plan, --format script makes a script of it");
+    };
+    if machine.is_live() && facts.process.uid.known().is_some_and(|uid| *uid != 0) {
+        super::remark(
+            err,
+            &format!("changing the machine takes root. Run: sudo {} --yes", request.again),
+        );
+        return Ok(UNDONE);
+    }
+    if !request.how.yes && !asked("Make these changes? [y/N] ", err)? {
+        super::remark(err, "nothing was changed");
+        return Ok(UNDONE);
+    }
+    let moment = Moment {
+        taken: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        boot: super::undo::boot(world),
+    };
+    let journal = fix::apply(&hands, &plan, &moment)?;
+    if request.how.format == PlanFormat::Json {
+        super::print(out, &(serde_json::to_string_pretty(&journal)? + "\n"))?;
+    }
+    if let JournalState::Stopped(why) = &journal.state {
+        super::remark(err, &format!("stopped: {why}"));
+        return stopped(&hands, world, request, &journal, err);
+    }
+    if request.how.format == PlanFormat::Table {
+        let now = machine.facts(want());
+        super::print(out, &outcome(&journal, &plan, &now, request))?;
+    }
+    Ok(u8::from(refused(&plan)))
+}
+
+/// A repair that met a surprise half way: it can be taken back at once.
+fn stopped(
+    hands: &Hands,
+    world: &World,
+    request: &Request<'_>,
+    journal: &Journal,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    let number = journal.number;
+    if !request.how.yes && asked("Take back what was changed? [y/N] ", err)? {
+        let boot = super::undo::boot(world);
+        let undone = fix::undo(hands, Some(number), boot.as_deref(), false)?;
+        super::remark(
+            err,
+            if undone.whole {
+                "all of it is taken back"
+            } else {
+                "not all of it could be taken back"
+            },
+        );
+    } else {
+        super::remark(
+            err,
+            &format!("what was changed stands: 'gdr undo {number}' takes it back"),
+        );
+    }
+    Ok(1)
+}
+
+/// What the machine says of itself once a repair is made.
+fn outcome(journal: &Journal, plan: &Plan, now: &Facts, request: &Request<'_>) -> String {
+    let printed = journal
+        .entries
+        .iter()
+        .filter(|entry| entry.progress == Progress::Printed)
+        .count();
+    let made = journal.entries.len() - printed;
+    let mut text = format!(
+        "Repair {} is made: {made} {}.",
+        journal.number,
+        if made == 1 { "step" } else { "steps" }
+    );
+    if printed > 0 {
+        text.push_str(&format!(" {printed} more are yours to run, as printed above."));
+    }
+    text.push_str(&format!(" 'gdr undo {}' takes it back.\n", journal.number));
+    let findings = examine(now, &request.expectations, |_, findings| findings.to_vec());
+    for repair in &plan.repairs {
+        let mut checks: Vec<&str> = repair.findings.iter().map(|cause| cause.check.as_str()).collect();
+        checks.dedup();
+        for check in checks {
+            let worst = findings
+                .iter()
+                .filter(|f| f.id == check)
+                .find(|f| matches!(f.outcome, Outcome::Fail | Outcome::Warn));
+            match (worst, repair.afterwards.is_empty()) {
+                (None, _) => text.push_str(&format!("  {check}: it holds now.\n")),
+                (Some(_), false) => text.push_str(&format!(
+                    "  {check}: it will hold once the rest is done: see 'then' above.\n"
+                )),
+                (Some(finding), true) => text.push_str(&format!("  {check}: still {}\n", finding.message)),
+            }
+        }
+    }
+    text
+}
+
+fn plan(world: &World, facts: &Facts, request: &Request<'_>) -> Plan {
+    examine(facts, &request.expectations, |ctx, findings| {
+        let fixes: Vec<&Fix> = fix::FIXES
+            .iter()
+            .filter(|fix| wanted(fix, findings, &request.ids))
+            .collect();
+        let of = |fix: &Fix| -> Vec<&Finding> { findings.iter().filter(|finding| asks_for(finding, fix.id)).collect() };
+        let asked: Vec<Vec<&Finding>> = fixes.iter().map(|fix| of(fix)).collect();
+        let needs: Vec<(&Fix, Need<'_>)> = fixes
+            .iter()
+            .zip(&asked)
+            .map(|(fix, findings)| {
+                let need = Need {
+                    ctx,
+                    findings,
+                    options: &request.options,
+                };
+                (*fix, need)
+            })
+            .collect();
+        fix::plan(ctx, &needs, world.files.as_ref())
+    })
+}
+
+fn wanted(fix: &Fix, findings: &[Finding], ids: &[String]) -> bool {
+    match ids.is_empty() {
+        true => findings
+            .iter()
+            .any(|finding| finding.outcome == Outcome::Fail && asks_for(finding, fix.id)),
+        false => ids.iter().any(|id| id == fix.id),
+    }
+}
+
+fn asks_for(finding: &Finding, fix: &str) -> bool {
+    let bad = matches!(finding.outcome, Outcome::Fail | Outcome::Warn | Outcome::Info);
+    bad && finding.fix.as_ref().is_some_and(|of| of.id == fix)
+}
+
+/// Judges the facts, and hands on what the checks saw.
+fn examine<T>(facts: &Facts, expectations: &Expectations, then: impl FnOnce(&Ctx<'_>, &[Finding]) -> T) -> T {
+    let topology = topo::topology(facts);
+    let forest = Forest::new(facts.devices());
+    let ctx = Ctx {
+        facts,
+        topology: &topology,
+        forest: &forest,
+        expectations,
+    };
+    let findings = check::run(&ctx);
+    then(&ctx, &findings)
+}
+
+fn shown(plan: &Plan, format: PlanFormat, style: render::Style) -> anyhow::Result<String> {
+    Ok(match format {
+        PlanFormat::Table => render::plan::table(plan, style),
+        PlanFormat::Script => render::plan::script(plan),
+        PlanFormat::Json => serde_json::to_string_pretty(plan)? + "\n",
+    })
+}
+
+fn refused(plan: &Plan) -> bool {
+    plan.repairs.iter().any(|repair| repair.refused.is_some())
+}
+
+/// What changes the machine; none where it is a record.
+pub fn hands(global: &Global, machine: &Machine, tools: Option<&Path>) -> anyhow::Result<Option<Hands>> {
+    Ok(match &global.sysroot {
+        Some(root) => Some(Hands::directory(root, tools, PATIENCE).context("--sysroot")?),
+        None if machine.is_live() => Some(Hands::live(PATIENCE)?),
+        None => None,
+    })
+}
+
+/// Asks at the terminal; without one the answer is no.
+fn asked(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        super::remark(
+            err,
+            "there is no terminal to ask at: --yes makes the changes without asking",
+        );
+        return Ok(false);
+    }
+    write!(err, "{question}")?;
+    err.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// What the checks want to know; what only a library tells in seconds is asked too, since a verdict may rest on it.
+fn want() -> Want {
+    Want {
+        nvme: false,
+        nvml: NvmlWant::EVERYTHING,
+        system: true,
+        cuda: true,
+        verbs: Some(VerbsWant { trials: false }),
+        mapping: false,
+    }
+}

@@ -1,0 +1,192 @@
+//! acs: ports no longer send the traffic between devices up to the root complex.
+//!
+//! Of the control register only the bits that redirect are cleared (request redirect, completion redirect, and egress
+//! control where its vector stops the pair); source validation, translation blocking and upstream forwarding stay.
+
+use std::collections::BTreeMap;
+
+use super::draft::{Draft, Fix, Need, PortChoice, Want};
+use crate::check::{Ctx, ground};
+use crate::model::config::AcsBits;
+use crate::model::{Bdf, Capability, Fact, Severity};
+use crate::topo::{self, Role};
+
+/// The fix.
+pub const FIX: Fix = Fix {
+    id: "acs",
+    about: "Ports on the ways between GPUs and NICs stop redirecting peer-to-peer traffic to the root complex.",
+    draft,
+};
+
+/// The control register in the capability (PCI Express 7.7.11.3).
+const CONTROL: u16 = 6;
+
+/// Request and completion redirect.
+const REDIRECT: u16 = 0b00_1100;
+/// Egress control.
+const EGRESS: u16 = 0b10_0000;
+
+fn draft(need: &Need<'_>) -> Draft {
+    let ctx = need.ctx;
+    if ctx.facts.platform.is_guest() {
+        return Draft::refused(
+            "This is a virtual machine: the ports that matter are the host's. There, DirectTrans with ATS on the NIC is the \
+             way (see pcie.acs-vm); a guest can neither see nor change it.",
+        );
+    }
+    if ground::is_grace(ctx) {
+        return Draft::refused(
+            "On Grace and Vera the ports keep the bits that the kernel sets: GPU memory is reached over NVLink-C2C, and \
+             clearing them is unsafe.",
+        );
+    }
+    if let Fact::Known(Some(mode)) = &ctx.facts.platform.lockdown
+        && mode != "none"
+        && !need.options.force
+    {
+        return Draft::refused(format!(
+            "The kernel is locked down ({mode}): it refuses writes to configuration space. Put the change on the kernel's \
+             command line instead (gdr fix-acs --persist cmdline), or switch secure boot off; --force tries all the same."
+        ));
+    }
+    let ports = match ports(need) {
+        Ok(ports) => ports,
+        Err(why) => return Draft::refused(why),
+    };
+    let mut draft = Draft::default();
+    let held: Vec<String> = ports
+        .keys()
+        .flat_map(|port| {
+            ground::held_below(ctx, *port)
+                .into_iter()
+                .map(move |device| format!("{device} below {port}"))
+        })
+        .collect();
+    if !held.is_empty() && !need.options.force {
+        return Draft::refused(format!(
+            "A device is handed to a virtual machine ({}): these bits keep it apart from the others, and clearing them opens \
+             a way around the IOMMU. --force clears them all the same.",
+            held.join(", ")
+        ));
+    }
+    for (port, mask) in &ports {
+        let Some(acs) = ctx.facts.device(*port).and_then(|device| device.config.acs.present()) else {
+            continue;
+        };
+        let after = AcsBits(acs.control.0 & !mask);
+        draft.wish(
+            format!("{port} ACSCtl: {} becomes {after}.", acs.control),
+            Want::Register {
+                bdf: *port,
+                capability: Capability::ACS,
+                offset: CONTROL,
+                width: 2,
+                mask: (*mask).into(),
+                value: 0,
+            },
+        );
+    }
+    if !held.is_empty() {
+        draft.warnings.push(format!(
+            "{} belong to virtual machines: their isolation goes with these bits.",
+            held.join(", ")
+        ));
+    }
+    if translated(ctx) {
+        draft.warnings.push(
+            "The IOMMU translates these devices' addresses: a switch cannot route those to a GPU, so clearing the bits alone \
+             gains nothing. See pcie.iommu ('gdr fix iommu')."
+                .to_owned(),
+        );
+    }
+    if need.options.persist.is_none() {
+        draft.warnings.push(
+            "Idle the devices first. The change is gone after a reboot, a hot-plug, or a reset of a port (AER, DPC): \
+             --persist unit or --persist cmdline keeps it."
+                .to_owned(),
+        );
+    }
+    draft
+}
+
+/// The ports to change, and the bits to clear of each.
+fn ports(need: &Need<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
+    let ctx = need.ctx;
+    match &need.options.ports {
+        PortChoice::Judged => {
+            let found = ground::ports(ctx);
+            // Between host bridges the bits matter to nobody.
+            let redirecting = found
+                .redirecting
+                .iter()
+                .filter(|(_, what)| what.weight > Severity::Info);
+            Ok(redirecting.map(|(port, what)| (*port, bits(&what.bits))).collect())
+        }
+        PortChoice::Pair(a, b) => pair(ctx, a, b),
+        PortChoice::Port(port) => {
+            let device = ctx
+                .facts
+                .device(*port)
+                .ok_or_else(|| format!("There is no function {port}."))?;
+            match &device.config.acs {
+                Fact::Known(Some(_)) => Ok([(*port, REDIRECT | EGRESS)].into()),
+                Fact::Known(None) => Err(format!(
+                    "{port} has no access control services: there is nothing to clear."
+                )),
+                Fact::Unknown(why) => Err(format!(
+                    "The capabilities of {port} cannot be read: {}; run it as root.",
+                    why.phrase()
+                )),
+            }
+        }
+        PortChoice::AllBridges => {
+            let bridges = ctx.facts.devices().iter().filter(|device| {
+                let role = ctx.forest.role(device);
+                matches!(role, Role::RootPort | Role::DownstreamPort)
+            });
+            let with_acs = bridges.filter(|device| device.config.acs.present().is_some());
+            Ok(with_acs.map(|device| (device.bdf, REDIRECT | EGRESS)).collect())
+        }
+    }
+}
+
+/// The ports between two devices.
+fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, u16>, String> {
+    let row = |name: &str| {
+        ctx.topology.find(name).ok_or_else(|| {
+            let names: Vec<&str> = ctx.topology.rows.iter().map(|row| row.name.as_str()).collect();
+            format!("There is no device {name}; there are {}.", names.join(", "))
+        })
+    };
+    let path = topo::route(ctx.facts, ctx.forest, ctx.topology, row(a)?, row(b)?)?;
+    let mut ports = BTreeMap::new();
+    for redirect in topo::redirects(ctx.forest, &path) {
+        match redirect.bits {
+            Fact::Known(found) if found.is_empty() => {}
+            Fact::Known(found) => {
+                ports.insert(redirect.port, bits(&found));
+            }
+            Fact::Unknown(why) => {
+                return Err(format!(
+                    "The access control services of {} cannot be read: {}; run it as root.",
+                    redirect.port,
+                    why.phrase()
+                ));
+            }
+        }
+    }
+    Ok(ports)
+}
+
+/// The register's bits by lspci's names.
+fn bits(names: &[&str]) -> u16 {
+    let egress = if names.contains(&"EgressCtrl") { EGRESS } else { 0 };
+    // Both of them, whichever was on its own: completions follow their requests.
+    REDIRECT | egress
+}
+
+/// Whether the IOMMU translates addresses of a GPU or a NIC.
+fn translated(ctx: &Ctx<'_>) -> bool {
+    let rows = ctx.topology.rows.iter().filter_map(|row| row.bdf);
+    rows.into_iter().any(|bdf| ground::is_translated(ctx, bdf))
+}

@@ -1,0 +1,104 @@
+//! What a plan finds there: read only, so that it is made of a recorded machine as of the live one.
+
+use std::path::{Path, PathBuf};
+
+use super::step::UNITS;
+use crate::model::{Bdf, Capability, Fact, Facts};
+use crate::pci::{ConfigSpace, ReadError, offset_of};
+use crate::world::Files;
+
+/// A machine that is to be repaired.
+pub struct Site<'a> {
+    files: &'a dyn Files,
+    facts: &'a Facts,
+}
+
+impl<'a> Site<'a> {
+    /// The machine of these files, of which these facts were read.
+    pub fn new(files: &'a dyn Files, facts: &'a Facts) -> Self {
+        Self { files, facts }
+    }
+
+    /// A file's text; none where it is not there. A link is no file that gdr would change.
+    pub fn file(&self, path: &str) -> Result<Option<String>, String> {
+        let target = Path::new(path);
+        if let Ok(link) = self.files.read_link(target) {
+            return Err(format!(
+                "{path} is a symbolic link to {}, and gdr changes no file through a link",
+                link.display()
+            ));
+        }
+        match self.files.read(target) {
+            Ok(bytes) => String::from_utf8(bytes)
+                .map(Some)
+                .map_err(|_| format!("{path} is no UTF-8 text")),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(error.sentence()),
+        }
+    }
+
+    /// What an attribute reads.
+    pub fn attribute(&self, path: &str) -> Result<String, String> {
+        self.files.text(Path::new(path)).map_err(|error| error.sentence())
+    }
+
+    /// What a register reads; none where the function has no such capability.
+    pub fn register(&self, bdf: Bdf, capability: Capability, offset: u16, width: u8) -> Result<Option<u32>, String> {
+        let space = Space {
+            files: self.files,
+            path: PathBuf::from(format!("/sys/bus/pci/devices/{bdf}/config")),
+        };
+        let unread = |why: &str| format!("the configuration space of {bdf} cannot be read: {why}");
+        let at = offset_of(&space, capability).map_err(|why| unread(why.phrase()))?;
+        let Some(at) = at else {
+            return Ok(None);
+        };
+        let mut bytes = [0; 4];
+        let width = usize::from(width.min(4));
+        match space.read(at + offset, &mut bytes[..width]) {
+            Ok(count) if count == width => Ok(Some(u32::from_le_bytes(bytes))),
+            Ok(_) => Err(unread("it ends there")),
+            Err(error) => Err(unread(&error.to_string())),
+        }
+    }
+
+    /// Whether a module is loaded.
+    pub fn is_loaded(&self, module: &str) -> Result<bool, String> {
+        let wanted = module.replace('-', "_");
+        match &self.facts.kernel.modules {
+            Fact::Known(modules) => Ok(modules.iter().any(|module| module.name == wanted)),
+            Fact::Unknown(why) => Err(format!("/proc/modules: {}", why.phrase())),
+        }
+    }
+
+    /// Whether some target wants a unit at boot.
+    pub fn is_enabled(&self, unit: &str) -> Result<bool, String> {
+        let wants = |name: &str| name.ends_with(".wants") || name.ends_with(".requires");
+        let names = match self.files.list_kept(Path::new(UNITS), &wants) {
+            Ok(names) => names,
+            Err(error) if error.is_absent() => return Ok(false),
+            Err(error) => return Err(error.sentence()),
+        };
+        let link = |name: &String| self.files.read_link(&Path::new(UNITS).join(name).join(unit)).is_ok();
+        Ok(names.iter().any(link))
+    }
+}
+
+/// The configuration space of one function.
+struct Space<'a> {
+    files: &'a dyn Files,
+    path: PathBuf,
+}
+
+impl ConfigSpace for Space<'_> {
+    fn read(&self, offset: u16, out: &mut [u8]) -> Result<usize, ReadError> {
+        match self.files.read_range(&self.path, offset.into(), out.len()) {
+            Ok(bytes) => {
+                out[..bytes.len()].copy_from_slice(&bytes);
+                Ok(bytes.len())
+            }
+            Err(error) if error.why() == crate::model::Why::Denied => Err(ReadError::Denied),
+            Err(_) => Err(ReadError::Failed),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Plans, and what became of them, for people; [`script`] makes a plan a shell script.
+
+mod script;
+
+pub use script::script;
+
+use super::Style;
+use super::text::{Tone, printable, wrap};
+use crate::model::{Action, Capability, ConfigWrite, FileWrite, Journal, JournalState, Plan, Progress, Repair};
+
+/// A plan, repair by repair.
+pub fn table(plan: &Plan, style: Style) -> String {
+    let mut page = String::new();
+    let mut number = 0;
+    for repair in &plan.repairs {
+        page.push_str(&self::repair(repair, &mut number, style));
+        page.push('\n');
+    }
+    page
+}
+
+fn repair(repair: &Repair, number: &mut usize, style: Style) -> String {
+    let mut page = format!("{}\n", style.paint(Tone::Strong, &printable(&repair.fix)));
+    let mut line = |text: &str, indent: usize, mark: &str| {
+        let next = " ".repeat(indent + mark.len());
+        page.push_str(&" ".repeat(indent));
+        page.push_str(mark);
+        page.push_str(&wrap(&printable(text), style.width, indent + mark.len(), &next));
+        page.push('\n');
+    };
+    line(&repair.about, 2, "");
+    for cause in &repair.findings {
+        line(&format!("{} {}", cause.check, cause.subject), 2, "for ");
+    }
+    if let Some(why) = &repair.refused {
+        line(why, 2, "not made: ");
+        return page;
+    }
+    if repair.steps.is_empty() {
+        line("Nothing is to be changed: it is so already.", 2, "");
+    }
+    for warning in &repair.warnings {
+        line(warning, 2, "mind: ");
+    }
+    for step in &repair.steps {
+        *number += 1;
+        line(&step.about, 2, &format!("{number}. "));
+        for what in what(&step.action) {
+            line(&what, 6, "");
+        }
+    }
+    for afterwards in &repair.afterwards {
+        line(afterwards, 2, "then: ");
+    }
+    page
+}
+
+/// A step's action, as somebody would do it by hand.
+fn what(action: &Action) -> Vec<String> {
+    match action {
+        Action::WriteConfig(write) => vec![format!("{}  (it reads {} now)", setpci(write), value(write, write.old))],
+        Action::WriteFile(write) => {
+            let is = match write.old {
+                Some(_) => "changed",
+                None => "new",
+            };
+            let mut lines = vec![format!("{} ({is}, mode {:04o}):", write.path, write.mode)];
+            lines.extend(write.content.lines().map(|line| format!("  | {line}")));
+            lines
+        }
+        Action::RemoveFile { path, .. } => vec![format!("rm {path}")],
+        Action::WriteAttribute { path, old, new } => vec![format!("echo {new} > {path}  (it reads '{old}' now)")],
+        Action::RunCommand { argv, .. } => vec![argv.join(" ")],
+        Action::LoadModule { module } => vec![format!("modprobe {module}")],
+        Action::EnableUnit { unit } => vec![format!("systemctl enable {unit}")],
+        Action::SetKernelParameter { old, new } => {
+            let off = old
+                .as_ref()
+                .map(|old| format!(" --remove-args={old}"))
+                .unwrap_or_default();
+            vec![format!("grubby --update-kernel=ALL{off} --args={new}")]
+        }
+    }
+}
+
+/// A register as setpci writes it: value and mask of the bits that change.
+pub(super) fn setpci(write: &ConfigWrite) -> String {
+    format!(
+        "setpci -s {} {}={}:{}",
+        write.bdf,
+        register(write),
+        value(write, write.new & write.mask),
+        value(write, write.mask)
+    )
+}
+
+/// A register as setpci names it.
+pub(super) fn register(write: &ConfigWrite) -> String {
+    let capability: Capability = write.capability;
+    let size = match write.width {
+        1 => "b",
+        2 => "w",
+        _ => "l",
+    };
+    format!("{}+{:#x}.{size}", capability.setpci(), write.offset)
+}
+
+/// A register's value in as many digits as it has.
+pub(super) fn value(write: &ConfigWrite, value: u32) -> String {
+    format!("{value:0width$x}", width = usize::from(write.width) * 2)
+}
+
+/// The journals, one line each.
+pub fn list(journals: &[Journal], style: Style) -> String {
+    if journals.is_empty() {
+        return "no repair was made on this machine\n".to_owned();
+    }
+    let mut page = String::new();
+    for journal in journals {
+        let mut fixes: Vec<&str> = journal.entries.iter().map(|entry| entry.fix.as_str()).collect();
+        fixes.dedup();
+        let done = journal
+            .entries
+            .iter()
+            .filter(|entry| entry.progress != Progress::Planned)
+            .count();
+        let state = match &journal.state {
+            JournalState::Open => format!("cut short after {done} of {} steps", journal.entries.len()),
+            JournalState::Applied => format!("made, {} steps", journal.entries.len()),
+            JournalState::Stopped(why) => format!("stopped after {done} of {} steps: {why}", journal.entries.len()),
+            JournalState::Undone => "taken back".to_owned(),
+        };
+        let line = format!(
+            "{:>4}  {}  {}: {state}",
+            journal.number,
+            journal.taken,
+            fixes.join(", ")
+        );
+        page.push_str(&wrap(&printable(&line), style.width, 0, "      "));
+        page.push('\n');
+    }
+    page
+}
+
+/// How a file's step is called in a sentence.
+pub fn target(action: &Action) -> String {
+    match action {
+        Action::WriteConfig(write) => format!("{} {}", write.bdf, register(write)),
+        Action::WriteFile(FileWrite { path, .. })
+        | Action::RemoveFile { path, .. }
+        | Action::WriteAttribute { path, .. } => path.clone(),
+        Action::RunCommand { argv, .. } => argv.join(" "),
+        Action::LoadModule { module } => format!("module {module}"),
+        Action::EnableUnit { unit } => unit.clone(),
+        Action::SetKernelParameter { new, .. } => format!("kernel parameter {new}"),
+    }
+}

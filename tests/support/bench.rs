@@ -1,0 +1,164 @@
+//! A laid-out machine that gdr repairs: the doctor before and after, programs that stand in for the machine's, and what is
+//! in its files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use tempfile::TempDir;
+
+use super::{Gdr, Machine, Run};
+
+/// A machine on the bench.
+pub struct Bench {
+    dir: TempDir,
+}
+
+/// What is at a path: permissions and owner, and a file's content or a link's target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub mode: u32,
+    pub owner: (u32, u32),
+    pub content: Vec<u8>,
+}
+
+impl Bench {
+    /// A machine of `tests/machines`, with a merge patch onto its `machine.json` (RFC 7386).
+    pub fn of(machine: &str, patch: &Value) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for name in ["root", "tools"] {
+            fs::create_dir(dir.path().join(name)).expect("a directory");
+        }
+        let bench = Self { dir };
+        Machine::load_changed(machine, |json| merge(json, patch)).lay_out(&bench.root());
+        bench
+    }
+
+    /// The machine's root directory.
+    pub fn root(&self) -> PathBuf {
+        self.dir.path().join("root")
+    }
+
+    /// The directory of programs that stand in for the machine's.
+    pub fn tools(&self) -> PathBuf {
+        self.dir.path().join("tools")
+    }
+
+    /// Puts a program among them: it writes down how it was called, and then runs this, with `$GDR_ROOT` set.
+    pub fn tool(&self, name: &str, script: &str) {
+        let path = self.tools().join(name);
+        let log = self.tools().join("calls");
+        let text = format!("#!/bin/sh\necho \"{name} $*\" >> '{}'\n{script}\n", log.display());
+        fs::write(&path, text).expect("a program");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its permissions");
+    }
+
+    /// How the programs were called since this was last asked, in order.
+    pub fn calls(&self) -> Vec<String> {
+        let log = self.tools().join("calls");
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        let _ = fs::remove_file(log);
+        text.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// A run of gdr on it.
+    pub fn gdr(&self, args: &[&str]) -> Run {
+        Gdr::new().args(args).sysroot(&self.root()).run()
+    }
+
+    /// A repair or an undo, by the programs of [`Bench::tools`].
+    pub fn repair(&self, args: &[&str]) -> Run {
+        let tools = self.tools();
+        let tools = tools.to_str().expect("a path");
+        self.gdr(&[args, &["--tools", tools]].concat())
+    }
+
+    /// What doctor says of a check, by subject.
+    pub fn outcomes(&self, check: &str, args: &[&str]) -> BTreeMap<String, String> {
+        let run = self.gdr(&[&["doctor", "--format", "json", "--only", check], args].concat());
+        let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+        let text = |finding: &Value, key: &str| finding[key].as_str().expect("a text").to_owned();
+        let findings = report["findings"].as_array().expect("findings");
+        findings
+            .iter()
+            .map(|f| (text(f, "subject"), text(f, "outcome")))
+            .collect()
+    }
+
+    /// Whether a check has nothing against the machine: every finding is a pass or worth knowing.
+    pub fn holds(&self, check: &str, args: &[&str]) -> bool {
+        self.outcomes(check, args)
+            .values()
+            .all(|outcome| ["pass", "info", "skip"].contains(&outcome.as_str()))
+    }
+
+    /// A file's text.
+    pub fn text(&self, path: &str) -> String {
+        let path = self.root().join(path);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Everything that is there but the journals, by path.
+    pub fn tree(&self) -> BTreeMap<PathBuf, Entry> {
+        let mut found = BTreeMap::new();
+        walk(&self.root(), &self.root(), &mut found);
+        found
+    }
+}
+
+fn walk(root: &Path, directory: &Path, found: &mut BTreeMap<PathBuf, Entry>) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let inner = path.strip_prefix(root).expect("below the root").to_owned();
+        // The journals are gdr's own, and so may be the directories above them.
+        if inner == Path::new("var/lib/gdr") {
+            continue;
+        }
+        let meta = fs::symlink_metadata(&path).expect("what it is");
+        let content = match (meta.is_dir(), meta.is_symlink(), meta.is_file()) {
+            (true, ..) => {
+                walk(root, &path, found);
+                if inner == Path::new("var") || inner == Path::new("var/lib") {
+                    continue;
+                }
+                Vec::new()
+            }
+            (_, true, _) => fs::read_link(&path)
+                .expect("a link")
+                .into_os_string()
+                .into_encoded_bytes(),
+            (_, _, true) => fs::read(&path).expect("a file"),
+            _ => Vec::new(),
+        };
+        let entry = Entry {
+            mode: meta.mode(),
+            owner: (meta.uid(), meta.gid()),
+            content,
+        };
+        found.insert(inner, entry);
+    }
+}
+
+/// A merge patch (RFC 7386).
+pub fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        if !patch.is_null() {
+            *target = patch.clone();
+        }
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let members = target.as_object_mut().expect("an object");
+    for (name, value) in patch {
+        match value {
+            Value::Null => {
+                members.remove(name);
+            }
+            value => merge(members.entry(name).or_insert(Value::Null), value),
+        }
+    }
+}
