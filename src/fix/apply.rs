@@ -1,8 +1,8 @@
 //! Makes a plan true, a step at a time: each is written down before it is done and read back after it.
 
 use super::Error;
-use super::journal::{Journals, is_cut_short};
-use super::step::{Acted, act, look};
+use super::journal::Journals;
+use super::step::{Acted, Back, act, look, reverse};
 use crate::model::{Entry, JOURNAL_SCHEMA, Journal, JournalState, Plan, Progress};
 use crate::world::Hands;
 
@@ -62,20 +62,37 @@ fn one(hands: &Hands, journals: &Journals<'_>, journal: &mut Journal, at: usize)
         journal.entries[at].progress = Progress::Planned;
         return Err(error);
     }
-    journal.entries[at].progress = match act(hands, &action, &before)? {
-        Acted::Done => Progress::Done,
-        Acted::Printed => Progress::Printed,
-    };
+    match act(hands, &action, &before) {
+        Ok(Acted::Done) => journal.entries[at].progress = Progress::Done,
+        Ok(Acted::Printed) => journal.entries[at].progress = Progress::Printed,
+        Err(error) => {
+            // Nobody else was at it since: what this step left half done is taken back at once.
+            let back = reverse(hands, &journal.entries[at], false, true);
+            if back.is_ok_and(|back| !matches!(back, Back::Refused(_))) {
+                journal.entries[at].progress = Progress::Planned;
+            }
+            return Err(error);
+        }
+    }
     Ok(())
 }
 
-/// A repair that met something else than planned. Where nothing was begun, nothing is left of it.
+/// A repair that met something else than planned. Where nothing is left of it, it is as if it had not been begun.
 fn stopped(journals: &Journals<'_>, mut journal: Journal, error: Error) -> Result<Journal, Error> {
-    journal.state = JournalState::Stopped(error.to_string());
-    if !is_cut_short(&journal) {
-        return Err(error);
+    let touched = journal.entries.iter().any(|entry| entry.progress != Progress::Planned);
+    let begun = journals
+        .numbers()
+        .is_ok_and(|numbers| numbers.contains(&journal.number));
+    journal.state = match touched {
+        true => JournalState::Stopped(error.to_string()),
+        false => JournalState::Undone,
+    };
+    if begun {
+        // Where this cannot be written, the journal on the disk still says what was begun.
+        let _ = journals.write(&journal);
     }
-    // Where this cannot be written either, the journal on the disk still says what was begun.
-    let _ = journals.write(&journal);
-    Ok(journal)
+    match touched {
+        true => Ok(journal),
+        false => Err(error),
+    }
 }

@@ -181,6 +181,7 @@ pub fn reverse(hands: &Hands, entry: &Entry, rebooted: bool, force: bool) -> Res
         }
         Action::WriteAttribute { path, old, new } => {
             let target = Path::new(path);
+            hands.sweep(target)?;
             let now = match hands.attribute(target) {
                 Ok(now) => now,
                 Err(error) if error.is_absent() => return Ok(Back::Reset),

@@ -25,6 +25,7 @@ const MOST: u64 = 1 << 20;
 pub struct Hands {
     tree: Tree,
     programs: Programs,
+    is_laid_out: bool,
 }
 
 /// Held by the one who changes a machine; gone with the process.
@@ -36,6 +37,7 @@ impl Hands {
         Ok(Self {
             tree: Tree::live()?,
             programs: Programs::live(patience),
+            is_laid_out: false,
         })
     }
 
@@ -44,6 +46,7 @@ impl Hands {
         Ok(Self {
             tree: Tree::directory(root)?,
             programs: Programs::laid_out(root, tools, patience),
+            is_laid_out: true,
         })
     }
 
@@ -127,7 +130,11 @@ impl Hands {
             Err(error) if error.is_absent() => return Ok(()),
             Err(error) => return Err(error),
         };
-        match sys::unlinkat(&directory, beside(&name), AtFlags::empty()) {
+        let left = beside(&name);
+        if sys::statat(&directory, &left, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            return Ok(());
+        }
+        match sys::unlinkat(&directory, left, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(FileError::new(Question::Write, path, errno.into())),
         }
@@ -147,7 +154,10 @@ impl Hands {
         for directory in path.ancestors().skip(1) {
             match self.directory_at(directory) {
                 Ok(_) => break,
-                Err(error) if error.is_absent() => missing.insert(0, directory.to_owned()),
+                // What is there and cannot be gone through, as a link that dangles, is not missing.
+                Err(error) if error.is_absent() && !self.is_there(directory)? => {
+                    missing.insert(0, directory.to_owned())
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -167,6 +177,10 @@ impl Hands {
 
     /// Takes a directory away where it is empty; whether it did.
     pub fn remove_directory(&self, path: &Path) -> Result<bool, FileError> {
+        // A read-only file system refuses to take away even what is not there.
+        if !self.is_there(path)? {
+            return Ok(false);
+        }
         let (directory, name) = match self.parent(path) {
             Ok(found) => found,
             Err(error) if error.is_absent() => return Ok(false),
@@ -219,8 +233,14 @@ impl Hands {
     /// Writes a kernel attribute.
     pub fn write_attribute(&self, path: &Path, text: &str) -> Result<(), FileError> {
         let failed = |source: io::Error| FileError::new(Question::Write, path, source);
-        // An attribute of a laid-out machine is a file that may have been longer.
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::TRUNC;
+        // The kernel takes one write whole. What stands for it on a laid-out machine is a file like any other.
+        if self.is_laid_out
+            && let Some(before) = self.file(path)?
+        {
+            let content = Hex(format!("{text}\n").into_bytes());
+            return self.replace(path, &FileImage { content, ..before });
+        }
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut file = std::fs::File::from(self.tree.open_at(Question::Write, path, flags)?);
         io::Write::write_all(&mut file, format!("{text}\n").as_bytes()).map_err(failed)
     }

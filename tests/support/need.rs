@@ -39,6 +39,8 @@ pub enum Need {
     Kmod,
     /// cpio, gzip, xz, zstd and lz4.
     Packers,
+    /// strace, which kills at a system call.
+    Strace,
 }
 
 impl Need {
@@ -59,6 +61,7 @@ impl Need {
             Self::Promtool => in_path("promtool"),
             Self::JsonSchema => in_path("python3") && python_has("jsonschema"),
             Self::Kmod => in_path("modprobe") && in_path("depmod"),
+            Self::Strace => in_path("strace"),
             Self::Packers => ["cpio", "gzip", "xz", "zstd", "lz4"].into_iter().all(in_path),
         }
     }
@@ -80,6 +83,7 @@ impl Need {
             Self::Promtool => "promtool is not in PATH (Debian's prometheus)".to_owned(),
             Self::JsonSchema => "python3 has no jsonschema (Debian's python3-jsonschema)".to_owned(),
             Self::Kmod => "modprobe or depmod is not in PATH".to_owned(),
+            Self::Strace => "strace is not in PATH".to_owned(),
             Self::Packers => "cpio, gzip, xz, zstd or lz4 is not in PATH".to_owned(),
         }
     }
