@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::Platform;
 use crate::model::Bdf;
 
 /// `gdr fix`.
@@ -63,6 +64,10 @@ pub struct RepairOptions {
     /// Also make what gdr refuses for safety
     #[arg(long)]
     pub force: bool,
+
+    /// Judge as on this platform, whatever the machine looks like, as doctor does
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub platform: Option<Platform>,
 
     /// How to print the plan
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = PlanFormat::Table)]

@@ -14,6 +14,8 @@ pub use fix::{FixAcs, FixOptions, PlanFormat, RepairOptions, Undo};
 pub use probe::{ByteSize, CopyBackend, CopyProbe, NumaChoice, Probe, ProbeFormat, ProbeWhat};
 pub use style::style;
 
+use crate::model::PlatformKind;
+
 /// Does GPUDirect work on this machine, why not, and the proof.
 #[derive(Debug, Parser)]
 #[command(name = "gdr", version, arg_required_else_help = true, max_term_width = 100)]
@@ -248,6 +250,16 @@ pub enum Platform {
     BareMetal,
     /// In a virtual machine.
     Guest,
+}
+
+impl Platform {
+    /// The model's word for it.
+    pub fn kind(self) -> PlatformKind {
+        match self {
+            Self::BareMetal => PlatformKind::BareMetal,
+            Self::Guest => PlatformKind::Guest,
+        }
+    }
 }
 
 /// `gdr topo`.

@@ -9,7 +9,7 @@ use super::profiles::expectations;
 use crate::check::{self, Ctx, Selection};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::Want;
-use crate::model::{Outcome, PlatformKind, Readiness, Summary};
+use crate::model::{Outcome, Readiness, Summary};
 use crate::profile::Expectations;
 use crate::render::doctor::{self, Report, Shown};
 use crate::topo::{self, Forest};
@@ -36,10 +36,7 @@ pub fn run(
     let selection = Selection::of(&options.only, &options.skip)?;
     let expectations = expectations(&options.profile)?;
     let mut facts = machine.facts(want(options.live));
-    facts.platform.asserted = options.platform.map(|platform| match platform {
-        Platform::BareMetal => PlatformKind::BareMetal,
-        Platform::Guest => PlatformKind::Guest,
-    });
+    facts.platform.asserted = options.platform.map(Platform::kind);
     super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);
     let forest = Forest::new(facts.devices());

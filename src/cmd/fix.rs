@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use super::machine::Machine;
 use super::profiles::expectations;
 use crate::check::{self, Ctx};
-use crate::cli::{FixAcs, FixOptions, Global, PlanFormat, RepairOptions, style};
+use crate::cli::{FixAcs, FixOptions, Global, PlanFormat, Platform, RepairOptions, style};
 use crate::collect::Want;
 use crate::fix::{self, Fix, Moment, Need, Options, PortChoice};
 use crate::model::{Facts, Finding, Journal, JournalState, Outcome, Plan, Progress};
@@ -121,13 +121,24 @@ fn repair(
             "what another program printed of a machine says what is wrong, and not enough to mend it: take a snapshot (gdr snapshot)"
         );
     };
-    let facts = machine.facts(want());
+    let facts = facts(machine, request);
     super::notes(global, false, &facts, err);
     let plan = plan(world, &facts, request);
     let style = style(global.color);
     if request.how.dry_run || request.how.format == PlanFormat::Script {
         super::print(out, &shown(&plan, request.how.format, style)?)?;
         return Ok(u8::from(refused(&plan)));
+    }
+    // What only root may read is unknown to others: what they see as whole may not be.
+    let is_nobody = machine.is_live() && facts.process.uid.known().is_some_and(|uid| *uid != 0);
+    let rooted = format!(
+        "changing the machine takes root, and so does seeing all of it. Run: sudo {} --yes",
+        request.again
+    );
+    if is_nobody && plan.is_empty() {
+        super::print(out, &shown(&plan, request.how.format, style)?)?;
+        super::remark(err, &rooted);
+        return Ok(UNDONE);
     }
     if plan.repairs.is_empty() {
         super::print(out, "Nothing has failed that gdr could mend.\n")?;
@@ -145,11 +156,8 @@ fn repair(
     let Some(hands) = hands(global, machine, request.how.tools.as_deref())? else {
         bail!("a recorded machine cannot be repaired: --dry-run shows the plan, --format script makes a script of it");
     };
-    if machine.is_live() && facts.process.uid.known().is_some_and(|uid| *uid != 0) {
-        super::remark(
-            err,
-            &format!("changing the machine takes root. Run: sudo {} --yes", request.again),
-        );
+    if is_nobody {
+        super::remark(err, &rooted);
         return Ok(UNDONE);
     }
     if !request.how.yes && !asked("Make these changes? [y/N] ", err)? {
@@ -169,10 +177,17 @@ fn repair(
         return stopped(&hands, world, request, &journal, err);
     }
     if request.how.format == PlanFormat::Table {
-        let now = machine.facts(want());
+        let now = self::facts(machine, request);
         super::print(out, &outcome(&journal, &plan, &now, request))?;
     }
     Ok(u8::from(refused(&plan)))
+}
+
+/// What the machine says, on the platform that the user says it is.
+fn facts(machine: &Machine, request: &Request<'_>) -> Facts {
+    let mut facts = machine.facts(want());
+    facts.platform.asserted = request.how.platform.map(Platform::kind);
+    facts
 }
 
 /// A repair that met a surprise half way: it can be taken back at once.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::draft::{Draft, Fix, Need, PortChoice, Want};
 use crate::check::{Ctx, ground};
 use crate::model::config::AcsBits;
-use crate::model::{Bdf, Capability, Fact, Severity};
+use crate::model::{Bdf, Capability, Fact, Severity, Why};
 use crate::topo::{self, Role};
 
 /// The fix.
@@ -73,9 +73,10 @@ fn draft(need: &Need<'_>) -> Draft {
         let Some(acs) = ctx.facts.device(*port).and_then(|device| device.config.acs.present()) else {
             continue;
         };
-        let after = AcsBits(acs.control.0 & !mask);
+        let set = AcsBits(acs.control.0 & mask);
+        let verb = if set.0.count_ones() == 1 { "is" } else { "are" };
         draft.wish(
-            format!("{port} ACSCtl: {} becomes {after}.", acs.control),
+            format!("{port} no longer redirects: {} {verb} cleared.", names(set)),
             Want::Register {
                 bdf: *port,
                 capability: Capability::ACS,
@@ -120,6 +121,9 @@ fn ports(need: &Need<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
                 .redirecting
                 .iter()
                 .filter(|(_, what)| what.weight > Severity::Info);
+            if let Some((port, why)) = found.unknown.iter().next() {
+                return Err(unread(*port, *why));
+            }
             Ok(redirecting.map(|(port, what)| (*port, bits(&what.bits))).collect())
         }
         PortChoice::Pair(a, b) => pair(ctx, a, b),
@@ -133,10 +137,7 @@ fn ports(need: &Need<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
                 Fact::Known(None) => Err(format!(
                     "{port} has no access control services: there is nothing to clear."
                 )),
-                Fact::Unknown(why) => Err(format!(
-                    "The capabilities of {port} cannot be read: {}; run it as root.",
-                    why.phrase()
-                )),
+                Fact::Unknown(why) => Err(unread(*port, *why)),
             }
         }
         PortChoice::AllBridges => {
@@ -148,6 +149,14 @@ fn ports(need: &Need<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
             Ok(with_acs.map(|device| (device.bdf, REDIRECT | EGRESS)).collect())
         }
     }
+}
+
+/// A port whose register is not known is not changed, and neither are the others: half a way is no way.
+fn unread(port: Bdf, why: Why) -> String {
+    format!(
+        "The access control services of {port} cannot be read: {}; run it as root.",
+        why.phrase()
+    )
 }
 
 /// The ports between two devices.
@@ -166,16 +175,21 @@ fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, u16>, String> {
             Fact::Known(found) => {
                 ports.insert(redirect.port, bits(&found));
             }
-            Fact::Unknown(why) => {
-                return Err(format!(
-                    "The access control services of {} cannot be read: {}; run it as root.",
-                    redirect.port,
-                    why.phrase()
-                ));
-            }
+            Fact::Unknown(why) => return Err(unread(redirect.port, why)),
         }
     }
     Ok(ports)
+}
+
+/// The bits that are set, by lspci's names.
+fn names(set: AcsBits) -> String {
+    let all = [
+        (set.request_redirect(), "ReqRedir"),
+        (set.completion_redirect(), "CmpltRedir"),
+        (set.egress_control(), "EgressCtrl"),
+    ];
+    let names: Vec<&str> = all.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
+    names.join(", ")
 }
 
 /// The register's bits by lspci's names.

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
-use xtask::vm::{Image, Job, named, run};
+use xtask::vm::{Image, Job, cut_off, named, run};
 
 #[path = "../../../tests/support/need.rs"]
 #[allow(dead_code, reason = "the other tests need what these do not")]
@@ -51,6 +51,7 @@ fn in_machine(machine: &str, script: &str, binaries: Vec<PathBuf>) -> Option<Pat
         binaries,
         timeout: DEADLINE,
         files: files.clone(),
+        disk: None,
     };
     let outcome = run(named(machine).expect("a machine"), &image, &job).expect("it runs");
     assert!(
@@ -315,6 +316,69 @@ fn with_the_iommu_off_the_ports_are_clean() {
         "{found:#?}"
     );
     assert_eq!(fs::read_to_string(files.join("commands.txt")).expect("commands"), "");
+}
+
+/// Found, made, read by setpci, taken back to the last byte; twice at once; and killed at every step of six.
+#[test]
+fn ports_are_repaired_and_taken_back() {
+    if !need(Need::Strace) {
+        return;
+    }
+    let binaries = vec![
+        gdr(),
+        PathBuf::from("/usr/bin/setpriv"),
+        PathBuf::from("/usr/bin/strace"),
+    ];
+    let Some(files) = in_machine("iommu-on", "fix", binaries) else {
+        return;
+    };
+    let user = fs::read_to_string(files.join("user.txt")).expect("what a user is told");
+    assert!(user.contains("sudo gdr fix-acs --yes"), "{user}");
+    let unasked = fs::read_to_string(files.join("unasked.txt")).expect("what is said without --yes");
+    assert!(unasked.contains("--yes"), "{unasked}");
+}
+
+/// The plug is pulled while a repair is made: the next boot takes back what is left of it, and nothing is half written.
+///
+/// Each cut takes two boots' time: a few here, and as many as `GDR_POWER_CUTS` says.
+#[test]
+fn a_power_cut_loses_nothing() {
+    if !(need(Need::Qemu) && need(Need::Root)) {
+        return;
+    }
+    let cuts: u64 = std::env::var("GDR_POWER_CUTS").map_or(2, |cuts| cuts.parse().expect("a number"));
+    let image = Image::prepare(&root().join("target/vm")).expect("an image");
+    let files = root().join("target/vm/tests/power");
+    fs::create_dir_all(&files).expect("a directory");
+    let disk = files.join("disk");
+    fs::File::create(&disk)
+        .and_then(|file| file.set_len(64 << 20))
+        .expect("a disk");
+    let made = Command::new("/sbin/mke2fs")
+        .args(["-q", "-t", "ext4"])
+        .arg(&disk)
+        .status();
+    assert!(made.expect("mke2fs of e2fsprogs").success());
+    let job = Job {
+        script: root().join("tests/vm/power.sh"),
+        binaries: vec![gdr()],
+        timeout: DEADLINE,
+        files,
+        disk: Some(disk),
+    };
+    let machine = named("iommu-on").expect("a machine");
+    let mut half_way = 0;
+    for cut in 0..=cuts {
+        // Spread over the time that a repair takes there, by a step that shares no factor with it.
+        let after = Duration::from_millis(cut * 37 % 200);
+        let console = cut_off(machine, &image, &job, "power: begun", after).expect("it runs");
+        assert!(
+            console.contains("power: whole") && !console.contains("power: differs"),
+            "after cut {cut}: {console}"
+        );
+        half_way += usize::from(console.contains("as it was before") || console.contains("a reboot has reset it"));
+    }
+    println!("{cuts} power cuts, {half_way} of them left something to take back");
 }
 
 #[test]

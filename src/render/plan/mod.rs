@@ -6,7 +6,9 @@ pub use script::script;
 
 use super::Style;
 use super::text::{Tone, printable, wrap};
-use crate::model::{Action, Capability, ConfigWrite, FileWrite, Journal, JournalState, Plan, Progress, Repair};
+use crate::model::{
+    AcsBits, Action, Capability, ConfigWrite, FileWrite, Journal, JournalState, Plan, Progress, Repair,
+};
 
 /// A plan, repair by repair.
 pub fn table(plan: &Plan, style: Style) -> String {
@@ -58,7 +60,10 @@ fn repair(repair: &Repair, number: &mut usize, style: Style) -> String {
 /// A step's action, as somebody would do it by hand.
 fn what(action: &Action) -> Vec<String> {
     match action {
-        Action::WriteConfig(write) => vec![format!("{}  (it reads {} now)", setpci(write), value(write, write.old))],
+        Action::WriteConfig(write) => {
+            let command = format!("{}  (it reads {} now)", setpci(write), value(write, write.old));
+            acs_lines(write).into_iter().chain([command]).collect()
+        }
         Action::WriteFile(write) => {
             let is = match write.old {
                 Some(_) => "changed",
@@ -80,6 +85,15 @@ fn what(action: &Action) -> Vec<String> {
                 .unwrap_or_default();
             vec![format!("grubby --update-kernel=ALL{off} --args={new}")]
         }
+    }
+}
+
+/// Before and after, as lspci writes the control register of access control services.
+fn acs_lines(write: &ConfigWrite) -> Vec<String> {
+    let line = |when: &str, value: u32| format!("{when} ACSCtl: {}", AcsBits(value as u16));
+    match (write.capability, write.offset) {
+        (Capability::ACS, 6) => vec![line("now: ", write.old), line("then:", write.new)],
+        _ => Vec::new(),
     }
 }
 

@@ -52,6 +52,7 @@ pub fn command(args: &Args) -> Result<ExitCode> {
         script: script.clone(),
         binaries: args.binaries.clone(),
         timeout: Duration::from_secs(args.timeout),
+        disk: None,
         files,
     };
     let outcome = job::run(machine, &image, &job)?;

@@ -71,6 +71,7 @@ impl Guest {
             initramfs: &initramfs,
             console: &console,
             outbox: &outbox,
+            disk: job.disk.as_deref(),
             cable: &cable,
         };
         let said = File::create(directory.join("qemu.txt")).context("QEMU's messages have no file to go to")?;
@@ -105,6 +106,11 @@ impl Guest {
             Some(status) if status.signal().is_some() => Err(Fault::Crash(status).into()),
             Some(status) => bail!("QEMU ended with {status}: {}", self.text("qemu.txt").trim()),
         }
+    }
+
+    /// What its console shows so far.
+    pub fn console(&self) -> String {
+        self.text(CONSOLE)
     }
 
     /// Ends it if it runs, and unpacks what it handed back into `files`.

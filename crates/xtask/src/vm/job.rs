@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::gdrdrv;
 use super::guest::{Fault, Guest};
@@ -24,6 +24,8 @@ pub struct Job {
     pub timeout: Duration,
     /// Where the guests' /out lands; what an earlier run left there goes. With several guests, one folder each.
     pub files: PathBuf,
+    /// A raw disk that outlives the run, the guests' /dev/vdb.
+    pub disk: Option<PathBuf>,
 }
 
 /// Runs a job and waits for its end. A script that fails is an outcome; an error means that the machine did not run.
@@ -46,6 +48,33 @@ pub fn run(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
         }
     }
     attempt(machine, image, job)
+}
+
+/// Runs a job until the console says `mark`, pulls the plug `after` that, and hands back the console. What the guest had not
+/// yet given to its disks is gone.
+pub fn cut_off(machine: &Machine, image: &Image, job: &Job, mark: &str, after: Duration) -> Result<String> {
+    let work = tempfile::Builder::new()
+        .prefix("gdr-vm-")
+        .tempdir()
+        .context("no working directory could be made")?;
+    progress(format_args!("{}: starting, to be cut off", machine.name));
+    let start = Instant::now();
+    let mut guest = Guest::start(machine, 1, image, job, work.path())?;
+    while !guest.console().contains(mark) {
+        if !guest.running()? || start.elapsed() > job.timeout {
+            bail!("the guest never said '{mark}': {}", guest.console());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(after);
+    let console = guest.console();
+    drop(guest);
+    progress(format_args!(
+        "{}: cut off after {:.1} s",
+        machine.name,
+        start.elapsed().as_secs_f64()
+    ));
+    Ok(console)
 }
 
 fn attempt(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {

@@ -21,6 +21,8 @@ pub struct Machine {
     pub soft_roce: bool,
     /// Whether the test double of the gdrdrv driver is there to load, and an ivshmem device whose BAR it may use.
     pub gdrdrv: bool,
+    /// Whether it boots the system with systemd on its disk, instead of a script alone.
+    pub systemd: bool,
     /// How many guests run the script side by side, on one network.
     pub guests: u8,
 }
@@ -44,7 +46,7 @@ impl Machine {
 }
 
 /// Every machine.
-pub const MACHINES: &[Machine] = &[PLAIN, IOMMU_ON, IOMMU_OFF, RXE, TWO_GUESTS, GDRDRV];
+pub const MACHINES: &[Machine] = &[PLAIN, IOMMU_ON, IOMMU_OFF, RXE, TWO_GUESTS, GDRDRV, SYSTEMD];
 
 /// The machine of this name.
 pub fn named(name: &str) -> Result<&'static Machine> {
@@ -62,6 +64,7 @@ const PLAIN: Machine = Machine {
     bridges: &[],
     soft_roce: false,
     gdrdrv: false,
+    systemd: false,
     guests: 1,
 };
 
@@ -74,7 +77,15 @@ const IOMMU_ON: Machine = Machine {
     bridges: TWO_SOCKETS,
     soft_roce: false,
     gdrdrv: false,
+    systemd: false,
     guests: 1,
+};
+
+const SYSTEMD: Machine = Machine {
+    name: "systemd",
+    description: "the hardware and look-alikes of iommu-on under Debian with systemd, on a disk that outlives the run",
+    systemd: true,
+    ..IOMMU_ON
 };
 
 const IOMMU_OFF: Machine = Machine {

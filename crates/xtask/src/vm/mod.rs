@@ -17,10 +17,12 @@ mod outcome;
 mod overlay;
 mod packages;
 mod qemu;
+mod systemd;
 mod tool;
 
 pub use command::{Args, command};
 pub use image::Image;
-pub use job::{Job, run};
+pub use job::{Job, cut_off, run};
 pub use machine::{MACHINES, Machine, named};
 pub use outcome::{GuestOutcome, Outcome};
+pub use systemd::disk as systemd_disk;

@@ -23,6 +23,9 @@ pub const WANTED: &[&str] = &[
     "rdma_ucm",
     // The driver of the NIC look-alikes' true selves, for a script that wants a net device under them.
     "e1000e",
+    // A disk that outlives the guest; its checksums are asked for by name too.
+    "ext4",
+    "crc32c_generic",
 ];
 
 /// The modules of an unpacked kernel package, copied into `stage` and indexed there. Returns the kernel's release.

@@ -16,6 +16,7 @@ use super::machine::Machine;
 use super::tool;
 
 const INIT: &str = include_str!("guest/init.sh");
+const INIT_SYSTEMD: &str = include_str!("guest/init-systemd.sh");
 const LOOK_ALIKES: &str = include_str!("guest/look-alikes.sh");
 const HELPERS: &str = include_str!("guest/gdr-guest.sh");
 const GDRDRV: &str = include_str!("guest/gdrdrv.sh");
@@ -27,7 +28,8 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
     let file = File::options().append(true).open(path).with_context(what)?;
     let mut archive = Archive::new(BufWriter::new(file));
 
-    archive.file("init", 0o755, INIT.as_bytes())?;
+    let init = if machine.systemd { INIT_SYSTEMD } else { INIT };
+    archive.file("init", 0o755, init.as_bytes())?;
     archive.file("usr/lib/gdr-guest.sh", 0o644, HELPERS.as_bytes())?;
     archive.file("gdr/look-alikes.sh", 0o644, LOOK_ALIKES.as_bytes())?;
     archive.file("gdr/look-alikes", 0o644, hardware::plan(machine.bridges).as_bytes())?;
@@ -74,6 +76,8 @@ fn carry<W: io::Write>(archive: &mut Archive<W>, binary: &Path) -> Result<()> {
     let real = fs::canonicalize(binary)
         .with_context(|| format!("--bin {} does not exist; build it first", binary.display()))?;
     archive.copy(&format!("usr/bin/{name}"), &real)?;
+    // A guest that boots another system takes them along.
+    archive.copy(&format!("gdr/carried/{name}"), &real)?;
     for library in libraries(&real)? {
         let within = library
             .strip_prefix("/")

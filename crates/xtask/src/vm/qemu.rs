@@ -15,6 +15,8 @@ pub struct Files<'a> {
     pub console: &'a Path,
     /// A disk that takes what the guest hands back.
     pub outbox: &'a Path,
+    /// A disk that outlives the guest, /dev/vdb there.
+    pub disk: Option<&'a Path>,
     /// The cable between two guests: a socket.
     pub cable: &'a Path,
 }
@@ -55,6 +57,9 @@ pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) 
         command.arg("-device").arg(value);
     };
     device("virtio-blk-pci,drive=outbox,bus=pcie.0,addr=0x3,romfile=".into());
+    if files.disk.is_some() {
+        device("virtio-blk-pci,drive=disk,bus=pcie.0,addr=0x6,romfile=".into());
+    }
     if machine.soft_roce {
         device(format!(
             "virtio-net-pci,netdev=lan,bus=pcie.0,addr=0x4,romfile=,mac=52:54:00:00:00:{number:02x}"
@@ -67,6 +72,11 @@ pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) 
     command
         .arg("-drive")
         .arg(format!("if=none,id=outbox,format=raw,file={}", files.outbox.display()));
+    if let Some(disk) = files.disk {
+        command
+            .arg("-drive")
+            .arg(format!("if=none,id=disk,format=raw,file={}", disk.display()));
+    }
     if machine.gdrdrv {
         command
             .arg("-object")

@@ -13,6 +13,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("gcc-12", "gcc-12"),
     ("ldd", "libc-bin"),
     ("make", "make"),
+    ("mmdebstrap", "mmdebstrap"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("tar", "tar"),
 ];
