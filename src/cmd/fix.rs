@@ -281,6 +281,28 @@ fn plan(world: &World, facts: &Facts, request: &Request<'_>) -> Plan {
     })
 }
 
+/// Plans every repair that a finding of any shipped profile asks for, and forgets it: a world under a recorder then holds what
+/// the plan of a recorded machine needs.
+pub fn rehearse(world: &World, facts: &Facts) -> anyhow::Result<()> {
+    let expectations = expectations(&["all".to_owned()])?;
+    examine(facts, &expectations, |ctx, findings| {
+        let options = Options::default();
+        for fix in fix::FIXES {
+            let asked: Vec<&Finding> = findings.iter().filter(|finding| asks_for(finding, fix.id)).collect();
+            if asked.is_empty() {
+                continue;
+            }
+            let need = Need {
+                ctx,
+                findings: &asked,
+                options: &options,
+            };
+            fix::plan(ctx, &[(fix, need)], world.files.as_ref());
+        }
+    });
+    Ok(())
+}
+
 fn wanted(fix: &Fix, findings: &[Finding], ids: &[String]) -> bool {
     match ids.is_empty() {
         true => findings

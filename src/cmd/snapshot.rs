@@ -36,7 +36,7 @@ pub fn run(
     if options.live && !world.libraries.can_map() {
         bail!("--live tries the hardware of the machine gdr runs on: of another there is no answer to record");
     }
-    let (mut snapshot, facts) = take(world, options.live);
+    let (mut snapshot, facts) = take(world, options.live)?;
     super::notes(global, false, &facts, err);
     if options.mask {
         snapshot::mask(&mut snapshot, &known(&facts));
@@ -116,11 +116,12 @@ fn want(live: bool) -> Want {
     }
 }
 
-fn take(world: World, live: bool) -> (Snapshot, Facts) {
+fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
     let (world, record) = world.recording();
     let facts = collect::facts(&world, want(live));
     name_devices(&world, &facts);
-    (record.finish(now()), facts)
+    super::fix::rehearse(&world, &facts)?;
+    Ok((record.finish(now()), facts))
 }
 
 /// Asks for the names of the machine's devices, and for no others of the thousands that pci.ids has.

@@ -34,6 +34,8 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         ("gdr.snapshot.1.json", schemars::schema_for!(gdr::model::Snapshot)),
         ("gdr.explain.1.json", schemars::schema_for!(gdr::model::ExplainReport)),
         ("gdr.diff.1.json", schemars::schema_for!(gdr::model::DiffReport)),
+        ("gdr.plan.1.json", schemars::schema_for!(gdr::model::Plan)),
+        ("gdr.journal.1.json", schemars::schema_for!(gdr::model::Journal)),
     ] {
         let text = serde_json::to_string_pretty(&schema)? + "\n";
         files.push((Path::new("docs/schema").join(name), text.into_bytes()));

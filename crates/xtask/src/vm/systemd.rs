@@ -40,14 +40,22 @@ fn kept(image: &Image) -> Result<PathBuf> {
         Command::new("mmdebstrap")
             .args(["--quiet", "--variant=minbase"])
             .arg(format!("--include={PACKAGES}"))
-            .args(["--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*"])
+            .args([
+                "--dpkgopt=path-exclude=/usr/share/doc/*",
+                "--dpkgopt=path-exclude=/usr/share/man/*",
+            ])
             .arg("bookworm")
             .arg(&tree),
     )?;
     File::create(&disk)
         .and_then(|file| file.set_len(SIZE))
         .context("the disk could not be made")?;
-    tool::output(Command::new("/sbin/mke2fs").args(["-q", "-t", "ext4", "-d"]).arg(&tree).arg(&disk))?;
+    tool::output(
+        Command::new("/sbin/mke2fs")
+            .args(["-q", "-t", "ext4", "-d"])
+            .arg(&tree)
+            .arg(&disk),
+    )?;
     // Complete or absent.
     fs::rename(&disk, &kept).with_context(|| format!("{} could not be put in place", kept.display()))?;
     Ok(kept)
