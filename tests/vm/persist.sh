@@ -1,0 +1,50 @@
+# A repair that lasts: made in one boot, found in the next. Machine: systemd, whose disk outlives it; the script runs in each boot.
+. /lib/gdr-guest.sh
+host="--platform bare-metal"
+ports="0000:42:00.0 0000:42:01.0 0000:42:02.0 0000:80:00.0 0000:80:01.0"
+control() { setpci -s "$1" ECAP_ACS+0x6.w; }
+acs() { gdr doctor $host --only pcie.acs >/tmp/doctor.txt 2>&1; }
+units() { find /etc/systemd/system | sort; }
+
+if [ ! -e /var/lib/first-boot ]; then
+  units >/var/lib/first-boot
+  acs
+  expect "the doctor finds the ports" 1 $?
+  gdr fix-acs $host --persist unit --yes >/out/fix.txt 2>&1
+  expect "gdr fix-acs --persist unit" 0 $?
+  cat /out/fix.txt
+  for unit in /etc/systemd/system/gdr-*.service; do
+    cp "$unit" /out/
+    systemd-analyze verify "$unit" >/out/verify.txt 2>&1
+    expect "systemd-analyze verify" 0 $?
+    expect "systemd-analyze says nothing of it" "" "$(grep gdr /out/verify.txt)"
+    expect "it is enabled" enabled "$(systemctl is-enabled "${unit##*/}")"
+  done
+  cat /out/verify.txt
+  touch /run/gdr-reboot
+else
+  # The unit runs beside this script, or has run.
+  tries=0
+  until [ "$(systemctl is-active gdr-acs.service)" = active ] || [ $tries -gt 120 ]; do
+    sleep 1
+    tries=$((tries + 1))
+  done
+  systemctl status gdr-acs.service >/out/status.txt 2>&1
+  cat /out/status.txt
+  for port in $ports; do
+    expect "after the boot setpci reads $port" 0011 "$(control "$port")"
+  done
+  acs
+  expect "after the boot the doctor is content" 0 $?
+  gdr undo --list
+  # What this boot's unit did, then what was made to last.
+  while gdr undo; do :; done
+  for port in $ports; do
+    expect "taken back, setpci reads $port" 001d "$(control "$port")"
+  done
+  units >/out/units.txt
+  cmp /var/lib/first-boot /out/units.txt
+  expect "the units are as before" 0 $?
+  acs
+  expect "the doctor finds the ports again" 1 $?
+fi
