@@ -8,6 +8,9 @@ mod apply;
 mod draft;
 mod error;
 mod journal;
+mod modules;
+mod peermem;
+mod rdma_modules;
 mod site;
 mod step;
 mod survey;
@@ -22,7 +25,11 @@ pub use survey::plan;
 pub use undo::{Undone, undo};
 
 /// Every fix, in the order in which they are made.
-pub const FIXES: &[Fix] = &[acs::FIX];
+pub const FIXES: &[Fix] = &[
+    acs::FIX,
+    rdma_modules::FIX,
+    peermem::FIX,
+];
 
 /// A fix by its id.
 pub fn find(id: &str) -> Option<&'static Fix> {

@@ -39,6 +39,12 @@ pub enum Need {
     Kmod,
     /// cpio, gzip, xz, zstd and lz4.
     Packers,
+    /// systemctl, systemd-analyze and systemd-modules-load.
+    Systemd,
+    /// udevadm.
+    Udev,
+    /// A mount namespace of one's own.
+    Namespace,
 }
 
 impl Need {
@@ -60,6 +66,16 @@ impl Need {
             Self::JsonSchema => in_path("python3") && python_has("jsonschema"),
             Self::Kmod => in_path("modprobe") && in_path("depmod"),
             Self::Packers => ["cpio", "gzip", "xz", "zstd", "lz4"].into_iter().all(in_path),
+            Self::Systemd => {
+                ["systemctl", "systemd-analyze"].into_iter().all(in_path)
+                    && Path::new("/lib/systemd/systemd-modules-load").exists()
+            }
+            Self::Udev => in_path("udevadm"),
+            Self::Namespace => {
+                let mut unshare = std::process::Command::new("unshare");
+                unshare.args(["-m", "true"]);
+                unshare.output().is_ok_and(|output| output.status.success())
+            }
         }
     }
 
@@ -81,6 +97,9 @@ impl Need {
             Self::JsonSchema => "python3 has no jsonschema (Debian's python3-jsonschema)".to_owned(),
             Self::Kmod => "modprobe or depmod is not in PATH".to_owned(),
             Self::Packers => "cpio, gzip, xz, zstd or lz4 is not in PATH".to_owned(),
+            Self::Systemd => "systemd's programs are not there (Debian's systemd)".to_owned(),
+            Self::Udev => "udevadm is not in PATH (Debian's udev)".to_owned(),
+            Self::Namespace => "unshare -m makes no mount namespace here".to_owned(),
         }
     }
 
