@@ -7,6 +7,7 @@ mod acs;
 mod apply;
 mod draft;
 mod error;
+mod gdrdrv_node;
 mod journal;
 mod modules;
 mod peermem;
@@ -29,6 +30,7 @@ pub const FIXES: &[Fix] = &[
     acs::FIX,
     rdma_modules::FIX,
     peermem::FIX,
+    gdrdrv_node::FIX,
 ];
 
 /// A fix by its id.
