@@ -9,8 +9,10 @@ mod draft;
 mod error;
 mod gdrdrv_node;
 mod journal;
+mod memlock;
 mod modules;
 mod peermem;
+mod persistence;
 mod rdma_modules;
 mod site;
 mod step;
@@ -31,6 +33,8 @@ pub const FIXES: &[Fix] = &[
     rdma_modules::FIX,
     peermem::FIX,
     gdrdrv_node::FIX,
+    memlock::FIX,
+    persistence::FIX,
 ];
 
 /// A fix by its id.
