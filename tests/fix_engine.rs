@@ -525,7 +525,7 @@ fn a_broken_journal_is_named_and_kept() {
 /// A file system that is full, one that is read-only, and a file that is immutable. They are mounted in a name space of our own.
 #[test]
 fn what_cannot_be_written_changes_nothing() {
-    if !need(Need::Root) {
+    if !(need(Need::Root) && need(Need::Namespace)) {
         return;
     }
     for (about, prepare) in [

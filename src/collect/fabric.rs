@@ -1,9 +1,10 @@
 //! The services and nodes of an NVLink fabric, by files alone: no program is asked.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{driver, read};
-use crate::model::{Fabric, Fact, NodeFile, Unit};
+use crate::model::{Fabric, Fact, NodeFile, Note, Unit, UnitLines};
 use crate::world::Files;
 
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
@@ -18,9 +19,17 @@ const UNIT_DIRECTORIES: [&str; 4] = [
 const GROUPS: [&str; 2] = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
 
 /// The parts of a fabric that files show.
-pub fn fabric(files: &dyn Files) -> Fabric {
+pub fn fabric(files: &dyn Files, notes: &mut Vec<Note>) -> Fabric {
+    let mut units: BTreeMap<String, Unit> = Fabric::UNITS.map(|name| (name.to_owned(), unit(files, name))).into();
+    if let Some(unit) = units.get_mut(Fabric::PERSISTENCE) {
+        unit.lines = match unit.installed {
+            Fact::Known(true) => lines(files, Fabric::PERSISTENCE, notes),
+            Fact::Known(false) => Fact::Known(None),
+            Fact::Unknown(why) => Fact::Unknown(why),
+        };
+    }
     Fabric {
-        units: Fabric::UNITS.map(|name| (name.to_owned(), unit(files, name))).into(),
+        units,
         imex_channels: channels(files),
         umad: read::is_there(files, "/sys/class/infiniband_mad"),
     }
@@ -31,15 +40,67 @@ fn unit(files: &dyn Files, name: &str) -> Unit {
     // A container has control groups of its own: where the machine's are not in sight, nothing is told.
     let groups = GROUPS.iter().find(|directory| is_there(files, directory));
     Unit {
-        installed: any(
-            files,
-            UNIT_DIRECTORIES.iter().map(|directory| format!("{directory}/{name}")),
-        ),
+        installed: is_installed(files, name),
         enabled: read::is_there(files, &wanted),
         running: match groups {
             Some(directory) => Fact::Known(is_there(files, &format!("{directory}/{name}"))),
             None => Fact::default(),
         },
+        lines: Fact::default(),
+    }
+}
+
+/// Whether there is a unit of this name.
+pub fn is_installed(files: &dyn Files, name: &str) -> Fact<bool> {
+    any(
+        files,
+        UNIT_DIRECTORIES.iter().map(|directory| format!("{directory}/{name}")),
+    )
+}
+
+/// What a unit's file says, the first that there is, and then its drop-ins in the order of their names.
+fn lines(files: &dyn Files, name: &str, notes: &mut Vec<Note>) -> Fact<Option<UnitLines>> {
+    let mut drop_ins: BTreeMap<String, String> = BTreeMap::new();
+    for directory in UNIT_DIRECTORIES {
+        let directory = format!("{directory}/{name}.d");
+        let names = files.list_kept(Path::new(&directory), &|name| name.ends_with(".conf"));
+        for name in names.unwrap_or_default().into_iter().take(64) {
+            let path = format!("{directory}/{name}");
+            drop_ins.entry(name).or_insert(path);
+        }
+    }
+    let own = UNIT_DIRECTORIES.iter().map(|directory| format!("{directory}/{name}"));
+    let own = own.into_iter().find(|path| is_there(files, path));
+    let mut found = UnitLines::default();
+    for path in own.into_iter().chain(drop_ins.into_values()) {
+        match read::kept_if_there(files, &path, of_interest, notes) {
+            Fact::Known(text) => text
+                .iter()
+                .flat_map(|text| text.lines())
+                .for_each(|line| add(&mut found, line)),
+            Fact::Unknown(why) => return Fact::Unknown(why),
+        }
+    }
+    Fact::Known(Some(found))
+}
+
+/// The lines that say what a unit runs and what wants it.
+fn of_interest(text: &str) -> String {
+    let wanted = |line: &&str| {
+        ["ExecStart=", "WantedBy=", "RequiredBy="]
+            .iter()
+            .any(|key| line.starts_with(key))
+    };
+    let lines = text.lines().map(str::trim);
+    lines.filter(wanted).map(|line| format!("{line}\n")).collect()
+}
+
+fn add(unit: &mut UnitLines, line: &str) {
+    match line.split_once('=') {
+        // An empty one takes back those before it.
+        Some(("ExecStart", command)) => unit.start = Some(command.trim().to_owned()).filter(|text| !text.is_empty()),
+        Some((_, targets)) if !targets.trim().is_empty() => unit.installable = true,
+        _ => {}
     }
 }
 

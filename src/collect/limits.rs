@@ -1,5 +1,6 @@
 //! Limits around this process: configured ones of locked memory, the RDMA control group, mappings.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::read;
@@ -120,13 +121,16 @@ fn services(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Service>> {
         let Some((directory, _)) = there.iter().find(|(_, names)| has(names, &unit)) else {
             continue;
         };
-        let mut paths = vec![format!("{directory}/{unit}")];
-        // The least important directory first: what is read last counts.
-        for (directory, _) in there.iter().rev().filter(|(_, names)| has(names, &drop_in)) {
-            paths.extend(drop_ins(files, &format!("{directory}/{drop_in}")));
+        // Drop-ins count in the order of their names, wherever they lie; of one name the most important directory's.
+        let mut by_name = BTreeMap::new();
+        for (directory, _) in there.iter().filter(|(_, names)| has(names, &drop_in)) {
+            for path in drop_ins(files, &format!("{directory}/{drop_in}")) {
+                let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+                by_name.entry(name).or_insert(path);
+            }
         }
         let mut memlock = None;
-        for path in paths {
+        for path in std::iter::once(format!("{directory}/{unit}")).chain(by_name.into_values()) {
             if let Fact::Known(settings) = lines(files, &path, of_a_service, notes)
                 && let Some(last) = settings.into_iter().next_back()
             {

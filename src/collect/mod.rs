@@ -89,7 +89,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
     if want.system {
         facts.nvidia_nodes = driver::nodes(files);
         facts.peer_memory = driver::peer_memory(files, &mut notes);
-        facts.fabric = fabric::fabric(files);
+        facts.fabric = fabric::fabric(files, &mut notes);
         facts.gdrdrv = driver::gdrdrv(files, &mut notes);
         facts.kernel = kernel::kernel(files, &pci, &mut notes);
         facts.process = process::process(files, &mut notes);

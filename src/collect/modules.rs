@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::read;
+use super::{fabric, read};
 use crate::model::{AtBoot, Fact, ModuleFile, ModuleFiles, Note};
 use crate::world::Files;
 
@@ -25,6 +25,7 @@ pub fn modules(files: &dyn Files, release: &Fact<String>, notes: &mut Vec<Note>)
         peer_memory_exporters: lines("modules.symbols", exporters).map(|text| text.map(|text| exporters_in(&text))),
         at_boot: at_boot(files, notes),
         ofed: read::text_if_there(files, "/sys/module/mlx5_core/version", notes),
+        openibd: fabric::is_installed(files, "openibd.service"),
     }
 }
 
@@ -52,17 +53,18 @@ fn name_of(path: &str) -> String {
 }
 
 fn is_of_interest(name: &str) -> bool {
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 9] = [
         "nvidia",
         "nvidia_peermem",
         "nv_peer_mem",
+        "efa_nv_peermem",
         "gdrdrv",
         "ib_core",
         "ib_uverbs",
         "mlx5_ib",
         "mlx5_core",
     ];
-    NAMES.contains(&name) || name.starts_with("nvidia_current") || name == "efa_nv_peermem"
+    NAMES.contains(&name) || name.starts_with("nvidia_current") || ModuleFiles::is_provider(name)
 }
 
 /// The lines of `modules.dep` that begin with a module of interest.

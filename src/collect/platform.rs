@@ -35,6 +35,7 @@ pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<N
         lockdown: lockdown(files, notes),
         secure_boot: secure_boot(files),
         sys_mounts: read::kept(files, "/proc/self/mountinfo", at_sys, notes).map(|text| mounts(&text)),
+        systemd: read::is_there(files, "/run/systemd/system"),
     }
 }
 

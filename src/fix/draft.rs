@@ -177,6 +177,16 @@ impl Want {
         }
     }
 
+    /// A command whose change another takes back, as a reboot does, too.
+    pub fn until_reboot(argv: &[&str], undo: &[&str]) -> Self {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Self::Command {
+            argv: owned(argv),
+            undo: Reversal::UntilReboot(owned(undo)),
+            follows: false,
+        }
+    }
+
     /// A command that makes one thing of another, again whenever that changes.
     pub fn rebuild(argv: &[&str]) -> Self {
         Self::Command {

@@ -7,7 +7,13 @@ mod acs;
 mod apply;
 mod draft;
 mod error;
+mod gdrdrv_node;
 mod journal;
+mod memlock;
+mod modules;
+mod peermem;
+mod persistence;
+mod rdma_modules;
 mod site;
 mod step;
 mod survey;
@@ -22,7 +28,14 @@ pub use survey::plan;
 pub use undo::{Undone, undo};
 
 /// Every fix, in the order in which they are made.
-pub const FIXES: &[Fix] = &[acs::FIX];
+pub const FIXES: &[Fix] = &[
+    acs::FIX,
+    rdma_modules::FIX,
+    peermem::FIX,
+    gdrdrv_node::FIX,
+    memlock::FIX,
+    persistence::FIX,
+];
 
 /// A fix by its id.
 pub fn find(id: &str) -> Option<&'static Fix> {

@@ -201,13 +201,16 @@ pub fn reverse(hands: &Hands, entry: &Entry, rebooted: bool, force: bool) -> Res
         Action::RunCommand { undo, .. } => match undo {
             Reversal::Nothing | Reversal::Again => Ok(Back::Nothing),
             Reversal::Command(argv) => reverse_by(hands, argv, entry.progress),
+            Reversal::UntilReboot(_) if rebooted => Ok(Back::Reset),
+            Reversal::UntilReboot(argv) => reverse_by(hands, argv, entry.progress),
         },
         Action::LoadModule { module } => match is_loaded(hands, module)? {
             false => Ok(if rebooted { Back::Reset } else { Back::Already }),
             // It was loaded again by somebody else, or at boot.
             true if rebooted => Ok(Back::Reset),
             true => {
-                let argv = ["modprobe", "-r", module.as_str()].map(str::to_owned);
+                // Not modprobe -r: it takes along what the module needed and nobody uses, such as a NIC's own driver.
+                let argv = ["rmmod".to_owned(), module.replace('-', "_")];
                 reverse_by(hands, &argv, entry.progress)
             }
         },

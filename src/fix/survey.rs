@@ -1,6 +1,6 @@
 //! From what is wanted to what is to be changed: each wish is held against what is there, and what is so already is left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::{Draft, Fix, Need, Want};
 use super::site::Site;
@@ -15,6 +15,7 @@ pub fn plan(ctx: &Ctx<'_>, fixes: &[(&Fix, Need<'_>)], files: &dyn Files) -> Pla
         site: Site::new(files, ctx.facts),
         files: BTreeMap::new(),
         registers: BTreeMap::new(),
+        loaded: BTreeSet::new(),
     };
     let repairs = fixes.iter().map(|(fix, need)| survey.repair(fix, need)).collect();
     Plan::new(ctx.facts.host.clone(), repairs)
@@ -25,6 +26,7 @@ struct Survey<'p> {
     site: Site<'p>,
     files: BTreeMap<String, Option<String>>,
     registers: BTreeMap<(Bdf, String, u16), u32>,
+    loaded: BTreeSet<String>,
 }
 
 impl Survey<'_> {
@@ -141,7 +143,7 @@ impl Survey<'_> {
                 undo: undo.clone(),
             }),
             Want::Module { name } => {
-                let loaded = self.site.is_loaded(name)?;
+                let loaded = self.site.is_loaded(name)? || !self.loaded.insert(name.replace('-', "_"));
                 (!loaded).then(|| Action::LoadModule { module: name.clone() })
             }
             Want::Unit { name } => {

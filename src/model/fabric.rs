@@ -31,6 +31,7 @@ impl Fabric {
 
 /// A unit of systemd, as files show it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Unit {
     /// There is a unit file.
     pub installed: Fact<bool>,
@@ -38,6 +39,18 @@ pub struct Unit {
     pub enabled: Fact<bool>,
     /// It has a control group: it runs.
     pub running: Fact<bool>,
+    /// What it runs and what starts it, of the unit that keeps the driver's state; none where it is not installed.
+    pub lines: Fact<Option<UnitLines>>,
+}
+
+/// What a unit's file and its drop-ins say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnitLines {
+    /// `ExecStart`, the one that counts.
+    pub start: Option<String>,
+    /// It says which target wants it, so that it can be enabled; one that does not is started by something else, such as
+    /// a device.
+    pub installable: bool,
 }
 
 impl Unit {

@@ -31,7 +31,7 @@ pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
 pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMemops};
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
 pub use explain::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Quote, ReadText, SymptomMatch};
-pub use fabric::{Fabric, Unit};
+pub use fabric::{Fabric, Unit, UnitLines};
 pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
 pub use finding::{Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary};

@@ -17,6 +17,8 @@ pub struct ModuleFiles {
     pub at_boot: Fact<Vec<AtBoot>>,
     /// `/sys/module/mlx5_core/version`, which MLNX_OFED sets, as in `5.4-3.0.3`; none where the module has none.
     pub ofed: Fact<Option<String>>,
+    /// There is `openibd.service`, by which MLNX_OFED loads its modules and takes them down.
+    pub openibd: Fact<bool>,
 }
 
 /// One module on disk.
@@ -40,6 +42,28 @@ pub struct AtBoot {
 }
 
 impl ModuleFiles {
+    /// Drivers of PCI functions, and the module that makes an RDMA device of one.
+    pub const PROVIDERS: [(&'static str, &'static str); 13] = [
+        ("mlx5_core", "mlx5_ib"),
+        ("mlx4_core", "mlx4_ib"),
+        ("bnxt_en", "bnxt_re"),
+        ("ice", "irdma"),
+        ("i40e", "irdma"),
+        ("idpf", "irdma"),
+        ("mana", "mana_ib"),
+        ("ionic", "ionic_rdma"),
+        ("hns3", "hns_roce_hw_v2"),
+        ("cxgb4", "iw_cxgb4"),
+        ("qede", "qedr"),
+        ("efa", "efa"),
+        ("erdma", "erdma"),
+    ];
+
+    /// Whether a module makes RDMA devices.
+    pub fn is_provider(module: &str) -> bool {
+        Self::PROVIDERS.iter().any(|(_, provider)| *provider == module)
+    }
+
     /// A module of the running kernel by its name; unknown where the list was not read or is not there.
     pub fn find(&self, name: &str) -> Fact<Option<&ModuleFile>> {
         match &self.on_disk {

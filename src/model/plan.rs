@@ -202,4 +202,6 @@ pub enum Reversal {
     Again,
     /// Another command.
     Command(Vec<String>),
+    /// Another command; a reboot does the same.
+    UntilReboot(Vec<String>),
 }

@@ -231,6 +231,9 @@ pub struct Platform {
     /// What is mounted at and below `/sys`.
     #[serde(default)]
     pub sys_mounts: Fact<Vec<Mount>>,
+    /// systemd runs this machine (`/run/systemd/system` is there).
+    #[serde(default)]
+    pub systemd: Fact<bool>,
 }
 
 /// A mounted file system.

@@ -32,6 +32,9 @@ pub struct Programs {
     patience: Duration,
 }
 
+/// What systemctl does to a root; of all others it says that they cannot be used with one.
+const OFFLINE: [&str; 4] = ["enable", "disable", "mask", "unmask"];
+
 /// How much of what a program printed is shown.
 const SHOWN: usize = 2000;
 
@@ -65,7 +68,7 @@ impl Programs {
                 Some(path) => Command::new(path),
                 None => return Ran::Failed(format!("{name} is not installed")),
             },
-            Some(root) => match self.stand_in(name, root) {
+            Some(root) => match self.stand_in(name, arguments.first(), root) {
                 Some(command) => command,
                 None => return Ran::Printed,
             },
@@ -82,7 +85,7 @@ impl Programs {
     }
 
     /// What is run in a program's place for a laid-out machine.
-    fn stand_in(&self, name: &str, root: &Path) -> Option<Command> {
+    fn stand_in(&self, name: &str, verb: Option<&String>, root: &Path) -> Option<Command> {
         if let Some(tools) = &self.tools {
             let program = tools.join(name);
             if program.is_file() {
@@ -93,6 +96,7 @@ impl Programs {
         }
         // What takes a root is run on this one.
         if name == "systemctl"
+            && verb.is_some_and(|verb| OFFLINE.contains(&verb.as_str()))
             && let Some(path) = found(name)
         {
             let mut command = Command::new(path);

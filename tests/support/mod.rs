@@ -6,6 +6,7 @@
 
 mod bars;
 mod bench;
+mod beside;
 mod config;
 mod cpus;
 mod cuda;

@@ -41,6 +41,12 @@ pub enum Need {
     Packers,
     /// strace, which kills at a system call.
     Strace,
+    /// systemctl, systemd-analyze and systemd-modules-load.
+    Systemd,
+    /// udevadm.
+    Udev,
+    /// A mount namespace of one's own.
+    Namespace,
 }
 
 impl Need {
@@ -63,6 +69,16 @@ impl Need {
             Self::Kmod => in_path("modprobe") && in_path("depmod"),
             Self::Strace => in_path("strace"),
             Self::Packers => ["cpio", "gzip", "xz", "zstd", "lz4"].into_iter().all(in_path),
+            Self::Systemd => {
+                ["systemctl", "systemd-analyze"].into_iter().all(in_path)
+                    && Path::new("/lib/systemd/systemd-modules-load").exists()
+            }
+            Self::Udev => in_path("udevadm"),
+            Self::Namespace => {
+                let mut unshare = std::process::Command::new("unshare");
+                unshare.args(["-m", "true"]);
+                unshare.output().is_ok_and(|output| output.status.success())
+            }
         }
     }
 
@@ -85,6 +101,9 @@ impl Need {
             Self::Kmod => "modprobe or depmod is not in PATH".to_owned(),
             Self::Strace => "strace is not in PATH".to_owned(),
             Self::Packers => "cpio, gzip, xz, zstd or lz4 is not in PATH".to_owned(),
+            Self::Systemd => "systemd's programs are not there (Debian's systemd)".to_owned(),
+            Self::Udev => "udevadm is not in PATH (Debian's udev)".to_owned(),
+            Self::Namespace => "unshare -m makes no mount namespace here".to_owned(),
         }
     }
 

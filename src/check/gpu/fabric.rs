@@ -285,6 +285,7 @@ mod tests {
             installed: Fact::Known(true),
             enabled: Fact::Known(false),
             running: Fact::Known(running),
+            ..Unit::default()
         };
         facts.fabric.units.insert(Fabric::MANAGER.to_owned(), unit(false));
         let found = only("gpu.fabric", &facts);

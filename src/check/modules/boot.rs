@@ -22,11 +22,7 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(at_boot) => at_boot,
         Fact::Unknown(why) => return vec![Judgement::unknown(module, *why, PLACES)],
     };
-    let suits = |names: &str| match module {
-        "nvidia-peermem" => !names.replace('-', "_").starts_with("nv_peer_mem") && names != "ONBOOT=yes",
-        _ => true,
-    };
-    let places: Vec<_> = at_boot.iter().filter(|place| suits(&place.names)).collect();
+    let places: Vec<_> = at_boot.iter().filter(|place| suits(module, &place.names)).collect();
     if !places.is_empty() {
         let by = words::list(places.iter().map(|place| &place.path));
         let pass = Judgement::pass(module, format!("{module} is loaded at boot, by {by}."));
@@ -58,6 +54,16 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .evidence(PLACES, format!("no word of {module}"))
             .fix("peermem", format!("echo {module} > /etc/modules-load.d/{module}.conf")),
     ]
+}
+
+/// Whether what a place of the boot names loads this module.
+pub fn suits(module: &str, names: &str) -> bool {
+    let names = names.replace('-', "_");
+    let old = names.starts_with("nv_peer_mem") || names == "ONBOOT=yes";
+    match module {
+        "nvidia-peermem" => !old,
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -47,7 +47,10 @@ fn successor(ctx: &Ctx<'_>) -> Judgement {
             "nvidia-peermem",
             "With MLNX_OFED 4.9 nvidia-peermem needs its parameter peerdirect_support=1.",
         )
-        .advice("add 'options nvidia-peermem peerdirect_support=1' to a file of /etc/modprobe.d, and load it again"),
+        .fix(
+            "peermem",
+            "add 'options nvidia-peermem peerdirect_support=1' to a file of /etc/modprobe.d, and load it again",
+        ),
         false => Judgement::pass(
             "nvidia-peermem",
             "nvidia-peermem alone is loaded, its predecessor is not.",

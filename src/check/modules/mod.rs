@@ -11,11 +11,13 @@ pub mod road;
 use super::Check;
 use crate::model::Severity;
 use boot::boot;
-use buildable::buildable;
+pub use boot::suits;
+pub use buildable::buildable;
 use gdrdrv::gdrdrv;
 use legacy::legacy;
 use mapping::mapping;
 use peermem::peermem;
+pub use road::dma_buf_everywhere;
 
 /// The checks of this family, in the order of a report.
 pub const CHECKS: &[Check] = &[

@@ -2,9 +2,10 @@
 //!
 //! Files tell only that a road should be open. That it is, a transfer proves.
 
+use super::buildable;
 use super::road::{CLIENTS, MODULE, Road, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
-use crate::check::{Ctx, Judgement, rdma};
+use crate::check::{Ctx, Judgement, Rule, rdma};
 use crate::model::{Fact, RdmaDevice};
 
 /// Each NIC's roads.
@@ -90,10 +91,18 @@ fn mend(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
             "reinstall the NVIDIA driver now that the RDMA stack (DOCA-OFED) is here, so that nvidia-peermem is built \
              with its symbols, then reload nvidia-peermem{other}"
         )),
-        _ => judgement.advice(format!(
-            "try modprobe nvidia-peermem; 'Invalid argument' means that the driver was built without the RDMA stack's \
-             symbols: install DOCA-OFED, reinstall the driver{other}"
-        )),
+        (not_loaded, ..) => {
+            let command = format!(
+                "try modprobe nvidia-peermem; 'Invalid argument' means that the driver was built without the RDMA stack's \
+                 symbols: install DOCA-OFED, reinstall the driver{other}"
+            );
+            // Its file says that it will load.
+            let built = buildable(ctx).iter().any(|found| found.rule == Rule::Holds);
+            match not_loaded == &Fact::Known(false) && built {
+                true => judgement.fix("peermem", command),
+                false => judgement.advice(command),
+            }
+        }
     }
 }
 
@@ -136,7 +145,13 @@ mod tests {
             ("peermem", "modprobe nvidia-peermem")
         );
         let fix = only("peermem.loaded", &peers(false, None)).fix.expect("advice");
-        assert!(fix.id == "advice" && fix.command.contains("Invalid argument"));
+        assert!(
+            fix.id == "peermem" && fix.command.contains("Invalid argument"),
+            "its file is there"
+        );
+        let mut facts = peers(false, None);
+        facts.module_files.on_disk = Fact::Known(Some(Vec::new()));
+        assert_eq!(only("peermem.loaded", &facts).fix.expect("advice").id, "advice");
         assert_eq!(
             findings("peermem.loaded", &peers(false, None), &["rdma"])[0].outcome,
             Outcome::Fail

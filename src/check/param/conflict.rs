@@ -129,6 +129,17 @@ fn refusal<'a>(ctx: &Ctx<'_>, config: &Config<'a>, module: &str) -> Option<(Judg
     Some((judgement.evidence(at, said), refused))
 }
 
+/// What keeps a module that is asked for by its name from being loaded, in words; with it whether that is so only where a
+/// list of the boot asks, which heeds the blacklist, and modprobe does not.
+pub fn keeps_out(ctx: &Ctx<'_>, module: &str) -> Option<(String, bool)> {
+    let config = next::config(ctx, DRIVER).ok()?;
+    let said = |directive: &Directive| format!("'{}' ({})", words_of(directive), place(directive));
+    if let Some(refused) = config.load(module).refused {
+        return Some((said(refused.directive()), false));
+    }
+    config.blacklisted(module).map(|directive| (said(directive), true))
+}
+
 /// The change that takes a directive away.
 fn mend(directive: &Directive) -> String {
     match directive.line {

@@ -12,6 +12,7 @@ mod stream_memops;
 use super::Check;
 use crate::model::Severity;
 use conflict::conflict;
+pub use conflict::keeps_out;
 use drift::drift;
 use grdma_topo::grdma_topo;
 use iomap_wc::iomap_wc;

@@ -26,6 +26,12 @@ pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![inside(ctx).evidence(NAMESPACES, words::list(marks))]
 }
 
+/// Whether this process is known to be in a container.
+pub fn in_container(ctx: &Ctx<'_>) -> bool {
+    let marks = ctx.facts.platform.container_marks.known();
+    marks.is_some_and(|marks| marks.iter().any(|mark| mark.starts_with("namespace ")))
+}
+
 fn inside(ctx: &Ctx<'_>) -> Judgement {
     let subject = "this process";
     let missing = match missing(ctx) {

@@ -290,6 +290,7 @@ pub fn machine() -> Facts {
             names: "nvidia-peermem".to_owned(),
         }]),
         ofed: Fact::Known(Some("24.10-1.1.4".to_owned())),
+        openibd: Fact::Known(false),
     };
     facts.limits = Limits {
         memlock_settings: Fact::Known(Vec::new()),

@@ -1,0 +1,112 @@
+//! gdrdrv-node: the node of gdrcopy's kernel module, now and whenever the module is loaded.
+//!
+//! gdrdrv registers its major number and makes no device of its own, so that udev hears of nothing but the module. A
+//! node that is in the way is replaced; an undo puts it back as it was.
+
+use super::draft::{Draft, Fix, Need, Want};
+use crate::check::ground;
+use crate::model::{Fact, NodeState};
+
+/// The fix.
+pub const FIX: Fix = Fix {
+    id: "gdrdrv-node",
+    about: "gdrcopy's node /dev/gdrdrv is there, belongs to the loaded module, and opens for every user, also after a reboot.",
+    draft,
+};
+
+const NODE: &str = "/dev/gdrdrv";
+const RULE: &str = "/etc/udev/rules.d/71-gdr-gdrdrv.rules";
+
+/// What makes the node when the module comes. Before Linux 5.11 the event comes before the module has its number, so it is
+/// waited for. udev puts values in the place of words such as `$major` and `$name` even behind its escape `$$`: no
+/// variable's name may begin like one of its words (udev(7), substitutions).
+const RULE_TEXT: &str = "# By 'gdr fix gdrdrv-node': gdrdrv makes no node of its own.\n\
+    ACTION==\"add\", SUBSYSTEM==\"module\", KERNEL==\"gdrdrv\", RUN+=\"/bin/sh -c '\
+    for try in 1 2 3 4 5 6 7 8 9 10; do \
+    while read -r first second; do \
+    if [ x$$second = xgdrdrv ]; then /bin/rm -f /dev/gdrdrv; exec /bin/mknod -m 0666 /dev/gdrdrv c $$first 0; fi; \
+    done < /proc/devices; \
+    /bin/sleep 1; \
+    done'\"\n";
+
+fn draft(need: &Need<'_>) -> Draft {
+    let ctx = need.ctx;
+    if ground::in_container(ctx) {
+        return Draft::refused(format!(
+            "This is a container: its nodes are what it was given. Start it with --device={NODE}."
+        ));
+    }
+    let majors = match &ctx.facts.kernel.char_devices {
+        Fact::Known(devices) => devices.get("gdrdrv"),
+        Fact::Unknown(why) => return Draft::refused(format!("/proc/devices: {}.", why.phrase())),
+    };
+    let Some(major) = majors.and_then(|majors| majors.first()) else {
+        return Draft::refused(
+            "gdrdrv is not loaded: a node would open nothing. Install gdrcopy's kernel module (package gdrdrv-dkms), \
+             'modprobe gdrdrv', and try again.",
+        );
+    };
+    let state = match ctx.facts.gdrdrv.node.as_ref().map(|node| &node.state) {
+        Some(Fact::Known(state)) => state.as_ref(),
+        Some(Fact::Unknown(why)) => return Draft::refused(format!("{NODE}: {}.", why.phrase())),
+        None => return Draft::refused(format!("{NODE} was not looked at.")),
+    };
+    let mut draft = Draft::default();
+    match state {
+        None => make(&mut draft, *major),
+        Some(state) if !state.character => {
+            return Draft::refused(format!(
+                "{NODE} is there and is no device node: gdr takes nothing away that it could not put back. Look what it is, \
+                 remove it, and try again."
+            ));
+        }
+        Some(state) if state.major != *major || state.minor != 0 => {
+            replace(&mut draft, state);
+            make(&mut draft, *major);
+        }
+        Some(state) if state.mode & 0o666 != 0o666 => {
+            let old = format!("{:04o}", state.mode & 0o7777);
+            draft.wish(
+                format!("Open {NODE} to every user (its mode is {old})."),
+                Want::until_reboot(&["chmod", "0666", NODE], &["chmod", &old, NODE]),
+            );
+        }
+        Some(_) => {}
+    }
+    draft.wish(
+        "Make the node whenever gdrdrv is loaded.",
+        Want::File {
+            path: RULE.to_owned(),
+            mode: 0o644,
+            content: Box::new(|_| Ok(RULE_TEXT.to_owned())),
+        },
+    );
+    draft.warnings.push(
+        "Every user may open the node, as gdrcopy's own installation has it. What loads gdrdrv at boot (its package's \
+         service, modules-load.d) stays as it is."
+            .to_owned(),
+    );
+    draft
+}
+
+fn make(draft: &mut Draft, major: u32) {
+    let major = major.to_string();
+    draft.wish(
+        format!("Make {NODE} with the number that /proc/devices has for gdrdrv, {major}."),
+        Want::until_reboot(&["mknod", "-m", "0666", NODE, "c", &major, "0"], &["rm", "-f", NODE]),
+    );
+}
+
+/// A node with another number. Of the two steps' undo, which begins with the later one, every part may be made again: the
+/// node is removed before it is made anew.
+fn replace(draft: &mut Draft, state: &NodeState) {
+    let (mode, major, minor) = (
+        format!("{:04o}", state.mode & 0o7777),
+        state.major.to_string(),
+        state.minor.to_string(),
+    );
+    draft.wish(
+        format!("Take away the {NODE} that opens something else ({major}:{minor})."),
+        Want::until_reboot(&["rm", "-f", NODE], &["mknod", "-m", &mode, NODE, "c", &major, &minor]),
+    );
+}

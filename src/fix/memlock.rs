@@ -1,0 +1,169 @@
+//! memlock: locked memory without a bound for logins (limits.d), for services (systemd's default), and for the services
+//! that start other people's programs (drop-ins of their units). Files of our own, named so that they count last.
+
+use super::draft::{Draft, Fix, Need, Want};
+use super::modules::may_have_systemd;
+use crate::check::{Ctx, ground};
+use crate::model::{Process, Setting};
+
+/// The fix.
+pub const FIX: Fix = Fix {
+    id: "memlock",
+    about: "Programs may lock as much memory as RDMA registers: at logins, in services, and in the jobs and containers that \
+            services start.",
+    draft,
+};
+
+const LOGINS: &str = "/etc/security/limits.d/zz-gdr-memlock.conf";
+const SERVICES: &str = "/etc/systemd/system.conf.d/zz-gdr-memlock.conf";
+const BY: &str = "# By 'gdr fix memlock': what RDMA registers is locked memory.\n";
+
+fn draft(need: &Need<'_>) -> Draft {
+    let ctx = need.ctx;
+    if ground::in_container(ctx) {
+        return Draft::refused(
+            "This is a container: its limit comes from what started it. Start it with --ulimit memlock=-1 (docker, podman), \
+             or mend the machine's containerd ('gdr fix memlock' there).",
+        );
+    }
+    let settings = ctx.facts.limits.memlock_settings.known().map_or(&[][..], Vec::as_slice);
+    let mut draft = Draft::default();
+    if !logins_are_free(settings) {
+        draft.wish(
+            "Logins may lock memory without a bound.",
+            Want::file(
+                LOGINS,
+                format!("{BY}* soft memlock unlimited\n* hard memlock unlimited\n"),
+            ),
+        );
+    }
+    narrower(settings, &mut draft);
+    let services = match may_have_systemd(ctx) {
+        true => services(ctx, settings, &mut draft),
+        false => {
+            draft.warnings.push(
+                "systemd does not run this machine: a service needs 'ulimit -l unlimited' in the script that starts it."
+                    .to_owned(),
+            );
+            Vec::new()
+        }
+    };
+    if draft.wishes.is_empty() {
+        if is_bounded(ctx) {
+            draft.warnings.push(
+                "The machine's files say so already: this process is older than they are, or was started by something \
+                 that sets a limit of its own. Log in again."
+                    .to_owned(),
+            );
+        }
+        return draft;
+    }
+    draft.warnings.push(
+        "Whoever may lock memory without a bound may take all of the machine's: where strangers share it, bound their \
+         services' memory (MemoryMax)."
+            .to_owned(),
+    );
+    draft
+        .afterwards
+        .push("Log in again: a limit holds for what is started after it (ulimit -l says unlimited).".to_owned());
+    if !services.is_empty() {
+        draft.afterwards.push(format!(
+            "Restart the services, where nothing runs in them: systemctl restart {}",
+            services.join(" ")
+        ));
+    }
+    if services.iter().any(|name| name == "slurmd") {
+        draft.afterwards.push(
+            "Slurm hands a job the limits of the shell that submits it: set PropagateResourceLimitsExcept=MEMLOCK in \
+             slurm.conf on all nodes, and 'scontrol reconfigure'."
+                .to_owned(),
+        );
+    }
+    draft
+}
+
+/// Wishes systemd's default and the drop-ins; gives the services that need a restart.
+fn services(ctx: &Ctx<'_>, settings: &[Setting], draft: &mut Draft) -> Vec<String> {
+    let default = settings
+        .iter()
+        .rev()
+        .find_map(|setting| setting.line.strip_prefix("DefaultLimitMEMLOCK="));
+    let free_by_default = default.is_some_and(is_free);
+    if !free_by_default {
+        draft.wish(
+            "Services may lock memory without a bound, where their units do not say otherwise.",
+            Want::file(SERVICES, format!("{BY}[Manager]\nDefaultLimitMEMLOCK=infinity\n")),
+        );
+    }
+    let mut bounded = Vec::new();
+    for service in ctx.facts.limits.services.known().into_iter().flatten() {
+        let own = service.memlock.as_ref().map(|setting| setting.line.as_str());
+        let free = own.map_or(free_by_default, |line| {
+            line.strip_prefix("LimitMEMLOCK=").is_some_and(is_free)
+        });
+        if free {
+            continue;
+        }
+        draft.wish(
+            format!("What {} starts may lock memory without a bound.", service.name),
+            Want::file(
+                format!("/etc/systemd/system/{}.service.d/zz-gdr-memlock.conf", service.name),
+                format!("{BY}[Service]\nLimitMEMLOCK=infinity\n"),
+            ),
+        );
+        bounded.push(service.name.clone());
+    }
+    if !free_by_default || !bounded.is_empty() {
+        draft.wish(
+            "systemd reads its configuration and units again.",
+            Want::rebuild(&["systemctl", "daemon-reload"]),
+        );
+    }
+    bounded
+}
+
+/// Whether both limits of everybody are off, by the last line of each (pam_limits; limits.conf(5)).
+fn logins_are_free(settings: &[Setting]) -> bool {
+    let last = |wanted: &str| {
+        settings
+            .iter()
+            .rev()
+            .find_map(|setting| match words(setting).as_slice() {
+                ["*", kind, "memlock", value] if *kind == wanted || *kind == "-" => Some(is_free(value)),
+                _ => None,
+            })
+    };
+    last("soft") == Some(true) && last("hard") == Some(true)
+}
+
+/// Lines for one user or group go before those for everybody.
+fn narrower(settings: &[Setting], draft: &mut Draft) {
+    for setting in settings {
+        if let [who @ ("user" | "@group"), _, "memlock", value] = words(setting).as_slice()
+            && !is_free(value)
+        {
+            let whose = if *who == "user" { "a user" } else { "a group" };
+            draft.warnings.push(format!(
+                "{} bounds {whose} (memlock {value}), which goes before a line for everybody: change it by hand.",
+                setting.path
+            ));
+        }
+    }
+}
+
+fn words(setting: &Setting) -> Vec<&str> {
+    setting.line.split_ascii_whitespace().collect()
+}
+
+/// Without a bound, as limits.conf or systemd write it: one value, or the soft and the hard one.
+fn is_free(value: &str) -> bool {
+    let free = |value: &str| ["unlimited", "infinity", "-1"].contains(&value.trim());
+    value.split(':').all(free)
+}
+
+/// Whether a limit binds this process.
+fn is_bounded(ctx: &Ctx<'_>) -> bool {
+    let process = &ctx.facts.process;
+    let limited = process.memlock_soft.known().is_some_and(Option::is_some);
+    limited && process.capable(Process::CAP_IPC_LOCK).known() == Some(&false)
+}

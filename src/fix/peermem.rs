@@ -1,0 +1,266 @@
+//! peermem: the module by which the RDMA stack learns the addresses of GPU memory is loaded, now and at boot.
+//!
+//! nvidia-peermem, which comes with the driver, goes before nv_peer_mem, which it replaced; both are clients of one name
+//! in the RDMA stack. gdr unloads nothing that programs may be using.
+
+use super::draft::{Draft, Fix, Need, Want};
+use super::modules;
+use crate::check::{Ctx, Rule, ground};
+use crate::model::{AtBoot, Fact, Reversal};
+
+/// The fix.
+pub const FIX: Fix = Fix {
+    id: "peermem",
+    about: "NICs reach GPU memory through nvidia-peermem: it is loaded, now and at boot after the RDMA stack.",
+    draft,
+};
+
+const LIST: &str = "/etc/modules-load.d/gdr-peermem.conf";
+const OPTIONS: &str = "/etc/modprobe.d/gdr-peermem.conf";
+const OPENIBD: &str = "/etc/systemd/system/openibd.service.d/gdr-peermem.conf";
+const OLD_CONF: &str = "/etc/infiniband/nv_peer_mem.conf";
+const OLD: &str = "nv_peer_mem";
+const NEW: &str = "nvidia-peermem";
+/// The first driver branch with nvidia-peermem.
+const FIRST: u32 = 470;
+
+fn draft(need: &Need<'_>) -> Draft {
+    let ctx = need.ctx;
+    let module = match module(ctx) {
+        Ok(module) => module,
+        Err(why) => return Draft::refused(why),
+    };
+    let mut draft = Draft::default();
+    if let Some(why) = modules::kept_out(ctx, &mut draft, module) {
+        return Draft::refused(why);
+    }
+    if ground::dma_buf_everywhere(ctx) {
+        draft.warnings.push(format!(
+            "dma-buf is open for every NIC: {module} is unnecessary, but for software that knows it alone (ibv_reg_mr on a \
+             GPU pointer)."
+        ));
+    }
+    let peers = &ctx.facts.peer_memory;
+    let both = peers.nvidia_peermem == Fact::Known(true) && peers.nv_peer_mem == Fact::Known(true);
+    let in_the_way = module == NEW && peers.nv_peer_mem == Fact::Known(true);
+    let parameter = module == NEW && wants_parameter(ctx);
+    if parameter {
+        draft.wish(
+            "With MLNX_OFED 4.9 nvidia-peermem wants its parameter.",
+            Want::file(
+                OPTIONS,
+                "# By 'gdr fix peermem': MLNX_OFED 4.9.\noptions nvidia-peermem peerdirect_support=1\n",
+            ),
+        );
+    }
+    if module == NEW {
+        retire(ctx, &mut draft);
+    }
+    if !in_the_way {
+        modules::load(ctx, &mut draft, module);
+    }
+    boot(ctx, &mut draft, module);
+    if in_the_way {
+        draft.warnings.push(format!(
+            "{OLD} is loaded, and gdr unloads no module that programs may be using: {NEW} takes its place at the next boot, \
+             or by the commands below."
+        ));
+        draft.afterwards.push(format!("Stop what uses RDMA, then: rmmod {OLD}"));
+    }
+    let reload = both || parameter && peers.nvidia_peermem == Fact::Known(true);
+    match (in_the_way, reload) {
+        (_, true) => draft.afterwards.push(format!(
+            "rmmod nvidia_peermem && modprobe {NEW}, so that it becomes a client anew; or reboot."
+        )),
+        (true, false) => draft.afterwards.push(format!("modprobe {NEW}; or reboot.")),
+        (false, false) => {}
+    }
+    if draft.wishes.is_empty() {
+        // All is written already; what is left to the user is still left to him.
+        let left = std::mem::take(&mut draft.afterwards);
+        draft.warnings.extend(left);
+    }
+    draft
+}
+
+/// The module for this machine.
+fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
+    if ground::in_container(ctx) {
+        return Err("This is a container: it uses the machine's modules. Run this on the machine itself.".to_owned());
+    }
+    if let Fact::Known(_) = ctx.facts.rdma
+        && ground::cards(ctx.facts).next().is_none()
+    {
+        return Err(
+            "There is no NIC that could reach GPU memory ('gdr fix rdma-modules' where there should be).".to_owned(),
+        );
+    }
+    let provider = |name: &str| {
+        let of = |nic| {
+            ground::nic_driver(ctx.facts, nic)
+                .known()
+                .is_some_and(|driver| driver == name)
+        };
+        ground::cards(ctx.facts).all(of)
+    };
+    if provider("efa") {
+        return efa(ctx);
+    }
+    if let Some(driver) = ["ice", "i40e", "irdma", "idpf", "mana", "ionic"]
+        .into_iter()
+        .find(|name| provider(name))
+    {
+        return Err(format!(
+            "The NICs' driver ({driver}) knows no peer memory: dma-buf is their only road to GPU memory (open kernel \
+             modules 515 or later)."
+        ));
+    }
+    match ground::driver(ctx.facts) {
+        Fact::Known(None) => {
+            return Err(format!(
+                "The NVIDIA driver is not loaded, with which {NEW} comes: see gpu.driver."
+            ));
+        }
+        Fact::Known(Some(version)) if ground::branch(&version).is_some_and(|branch| branch < FIRST) => {
+            return older(ctx);
+        }
+        _ => {}
+    }
+    match ground::buildable(ctx)
+        .into_iter()
+        .find(|found| found.rule == Rule::Broken)
+    {
+        None => Ok(NEW),
+        Some(found) => {
+            let cure = found.fix.map(|fix| fix.command).unwrap_or_default();
+            Err(format!("{} What helps: {cure}.", found.message))
+        }
+    }
+}
+
+fn efa(ctx: &Ctx<'_>) -> Result<&'static str, String> {
+    match ctx.facts.module_files.find("efa_nv_peermem") {
+        Fact::Known(None) => Err(format!(
+            "There is no efa_nv_peermem.ko for {}: install Amazon's EFA driver anew, or use dma-buf (open kernel modules).",
+            modules::kernel(ctx)
+        )),
+        _ => Ok("efa_nv_peermem"),
+    }
+}
+
+/// Before 470 the driver brings nothing.
+fn older(ctx: &Ctx<'_>) -> Result<&'static str, String> {
+    let loaded = ctx.facts.peer_memory.nv_peer_mem == Fact::Known(true);
+    match (loaded, ctx.facts.module_files.find(OLD)) {
+        (true, _) | (_, Fact::Known(Some(_))) => Ok(OLD),
+        _ => Err(format!(
+            "This driver is older than {FIRST} and brings no {NEW}, and {OLD} is not installed: install driver {FIRST} or \
+             later, or {OLD} 1.3 (package nvidia-peer-memory-dkms)."
+        )),
+    }
+}
+
+/// Whether the RDMA stack is MLNX_OFED 4.9, with which the module does nothing without its parameter.
+fn wants_parameter(ctx: &Ctx<'_>) -> bool {
+    let ofed = ctx.facts.module_files.ofed.present();
+    let is_set = ctx
+        .facts
+        .peer_memory
+        .peerdirect_support
+        .present()
+        .is_some_and(|value| value == "1");
+    !is_set
+        && ofed.is_some_and(|version| version == "4.9" || version.starts_with("4.9-") || version.starts_with("4.9."))
+}
+
+/// nv_peer_mem is no longer loaded at boot, wherever that is said.
+fn retire(ctx: &Ctx<'_>, draft: &mut Draft) {
+    let places = ctx.facts.module_files.at_boot.known().map_or(&[][..], Vec::as_slice);
+    for AtBoot { path, names } in places.iter().filter(|place| !ground::suits(NEW, &place.names)) {
+        // Debian's is a link to the other list.
+        if path == "/etc/modules-load.d/modules.conf" && places.iter().any(|place| place.path == "/etc/modules") {
+            continue;
+        }
+        if path == OLD_CONF {
+            draft.wish(
+                format!("{OLD} and {NEW} are clients of one name: its service loads {OLD} no more."),
+                Want::File {
+                    path: path.clone(),
+                    mode: 0o644,
+                    content: Box::new(|text| {
+                        Ok(lines(text, |line| {
+                            (line == "ONBOOT=yes").then(|| "ONBOOT=no".to_owned())
+                        }))
+                    }),
+                },
+            );
+        } else if path.starts_with("/etc/systemd/") {
+            draft.wish(
+                format!("{OLD} and {NEW} are clients of one name: {names} starts no more at boot."),
+                Want::Command {
+                    argv: systemctl("disable", names),
+                    undo: Reversal::Command(systemctl("enable", names)),
+                    follows: false,
+                },
+            );
+        } else if path.starts_with("/etc/") {
+            let dead = |line: &str| line.replace('-', "_").starts_with(OLD).then(|| format!("# {line}"));
+            draft.wish(
+                format!("{OLD} and {NEW} are clients of one name: the list loads {OLD} no more."),
+                Want::File {
+                    path: path.clone(),
+                    mode: 0o644,
+                    content: Box::new(move |text| Ok(lines(text, dead))),
+                },
+            );
+        } else {
+            draft.warnings.push(format!(
+                "{path} loads {OLD} at boot: remove the package that it belongs to."
+            ));
+        }
+    }
+}
+
+fn systemctl(verb: &str, unit: &str) -> Vec<String> {
+    ["systemctl", verb, unit].map(str::to_owned).into()
+}
+
+/// A text with some of its lines changed; all else stays, byte for byte.
+fn lines(text: Option<&str>, change: impl Fn(&str) -> Option<String>) -> String {
+    let line = |line: &str| {
+        let inner = line.trim();
+        match change(inner) {
+            Some(new) => line.replacen(inner, &new, 1),
+            None => line.to_owned(),
+        }
+    };
+    text.unwrap_or_default().split_inclusive('\n').map(line).collect()
+}
+
+/// At boot: a list of our own where nothing loads it yet, and again whenever openibd has brought its stack up.
+fn boot(ctx: &Ctx<'_>, draft: &mut Draft, module: &str) {
+    let at_boot = ctx.facts.module_files.at_boot.known().map_or(&[][..], Vec::as_slice);
+    let known = ["nvidia-peermem", "nv_peer_mem"].contains(&module);
+    if !known || !at_boot.iter().any(|place| ground::suits(module, &place.names)) {
+        // The stack first: the module is a client of it.
+        modules::at_boot(
+            draft,
+            LIST,
+            "GPU memory for the NICs, after the RDMA stack.",
+            &["ib_core", "ib_uverbs", module],
+        );
+    }
+    if ctx.facts.module_files.openibd == Fact::Known(true) && modules::may_have_systemd(ctx) {
+        draft.wish(
+            format!("openibd takes {module} down with its stack: load it whenever openibd has started."),
+            Want::file(
+                OPENIBD,
+                format!("# By 'gdr fix peermem'.\n[Service]\nExecStartPost=-/sbin/modprobe {module}\n"),
+            ),
+        );
+        draft.wish(
+            "systemd reads its units again.",
+            Want::rebuild(&["systemctl", "daemon-reload"]),
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! rdma-modules: ib_uverbs and the modules that make RDMA devices of this machine's NICs are loaded, now and at boot.
+
+use std::collections::BTreeSet;
+
+use super::draft::{Draft, Fix, Need};
+use super::modules;
+use crate::check::{Ctx, ground};
+use crate::model::{Fact, Ids, ModuleFiles, PciDevice};
+
+/// The fix.
+pub const FIX: Fix = Fix {
+    id: "rdma-modules",
+    about: "NICs become RDMA devices with their verbs nodes: ib_uverbs and the NIC's own module are loaded, now and at boot.",
+    draft,
+};
+
+const LIST: &str = "/etc/modules-load.d/gdr-rdma.conf";
+/// What makes the verbs nodes.
+const VERBS: &str = "ib_uverbs";
+
+fn draft(need: &Need<'_>) -> Draft {
+    let ctx = need.ctx;
+    if ground::in_container(ctx) {
+        return Draft::refused(
+            "This is a container: it uses the machine's modules. Run this on the machine itself, and give the container \
+             its nodes (--device=/dev/infiniband).",
+        );
+    }
+    let providers = providers(ctx);
+    if providers.is_empty() && !has_rdma(ctx) {
+        return Draft::refused("There is no NIC here whose driver is known to do RDMA.");
+    }
+    let mut draft = Draft::default();
+    let wanted: Vec<&str> = [VERBS].into_iter().chain(providers.iter().copied()).collect();
+    for module in &wanted {
+        if let Some(why) = modules::kept_out(ctx, &mut draft, module).or_else(|| missing(ctx, module)) {
+            return Draft::refused(why);
+        }
+    }
+    for module in &wanted {
+        modules::load(ctx, &mut draft, module);
+    }
+    modules::at_boot(&mut draft, LIST, "the RDMA stack of this machine's NICs.", &wanted);
+    draft
+}
+
+fn has_rdma(ctx: &Ctx<'_>) -> bool {
+    ctx.facts.rdma.known().is_some_and(|devices| !devices.is_empty())
+}
+
+/// The modules that make RDMA devices of what is there.
+fn providers(ctx: &Ctx<'_>) -> BTreeSet<&'static str> {
+    let of = |driver: &str| {
+        let found = ModuleFiles::PROVIDERS.iter().find(|(of, _)| *of == driver);
+        found.map(|(_, provider)| *provider)
+    };
+    let devices = ctx.facts.rdma.known().into_iter().flatten();
+    let there = devices.filter_map(|device| of(ground::nic_driver(ctx.facts, device).known()?));
+    // NVIDIA's NICs do RDMA all; of other vendors' only those are named that are RDMA devices already.
+    let nics = ctx.facts.devices().iter().filter(|device| is_nvidia_nic(device));
+    there.chain(nics.filter_map(|nic| of(&driver(nic)))).collect()
+}
+
+fn is_nvidia_nic(device: &PciDevice) -> bool {
+    let ids = device.ids.known();
+    ids.is_some_and(|ids| ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02)
+}
+
+/// The driver of a NIC of NVIDIA's: the one that is bound, else the one that its generation wants.
+fn driver(nic: &PciDevice) -> String {
+    let bound = nic
+        .attributes
+        .as_ref()
+        .and_then(|attributes| attributes.driver.present());
+    match (bound, nic.ids.known()) {
+        (Some(driver), _) => driver.clone(),
+        // ConnectX-3 and older are below Connect-IB (1011).
+        (None, Some(ids)) if ids.device.is_some_and(|device| device < 0x1011) => "mlx4_core".to_owned(),
+        _ => "mlx5_core".to_owned(),
+    }
+}
+
+/// A module that is not loaded and not on disk. What is built in makes its devices without being asked.
+fn missing(ctx: &Ctx<'_>, module: &str) -> Option<String> {
+    let loaded = ctx
+        .facts
+        .kernel
+        .modules
+        .known()?
+        .iter()
+        .any(|loaded| loaded.name == module);
+    let absent = matches!(ctx.facts.module_files.find(module), Fact::Known(None));
+    (absent && !loaded).then(|| {
+        format!(
+            "There is no {module}.ko for {}: install the rest of its modules (Ubuntu: linux-modules-extra-$(uname -r), \
+             Fedora and RHEL: kernel-modules-extra or kernel-modules), or DOCA-OFED for this kernel.",
+            modules::kernel(ctx)
+        )
+    })
+}
