@@ -158,12 +158,16 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__explain)
-            opts="-v -h --no-run --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --profile --no-run --format --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --profile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "table json" -- "${cur}"))
                     return 0

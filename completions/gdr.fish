@@ -62,6 +62,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Try the hard
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and end'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l profile -d 'What the machine should be ready for, as with doctor; may be given several times' -r
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l format -d 'How to print it' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.explain/1'"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F

@@ -111,6 +111,38 @@ fn the_checks_of_the_matches_are_run_on_the_machine_that_is_named() {
 }
 
 #[test]
+fn the_machine_is_judged_by_the_profiles_that_are_named() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    Machine::load("sound").lay_out(dir.path());
+    let run = |args: &[&str]| {
+        let run = Gdr::new().sysroot(dir.path()).args(["explain", LINE]).args(args).run();
+        assert_eq!(run.code, 0, "{run:?}");
+        run
+    };
+    let told = |profiles: &[&str]| {
+        let report = json(&run(&[&["--format", "json"], profiles].concat()));
+        let findings = report["findings"].as_array().expect("findings");
+        let memlock = findings.iter().find(|finding| finding["id"] == "limits.memlock");
+        let severity = memlock.expect("its check")["severity"].clone();
+        (report["profiles"].clone(), severity)
+    };
+    // profiles/p2p.toml: no NIC takes part, so locked memory is told of and no more; of several the greatest weight counts.
+    let (names, rdma) = told(&[]);
+    assert_eq!(names, serde_json::json!(["rdma"]));
+    assert_ne!(rdma, "info");
+    assert_eq!(
+        told(&["--profile", "p2p"]),
+        (serde_json::json!(["p2p"]), Value::from("info"))
+    );
+    let both = serde_json::json!(["p2p", "rdma"]);
+    assert_eq!(told(&["--profile", "p2p", "--profile", "rdma"]), (both, rdma));
+    assert!(run(&["--profile", "p2p"]).stdout.contains("ready for: p2p\n"));
+    let wrong = gdr(&["explain", LINE, "--profile", "nosuch"]);
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
+    assert!(wrong.stderr.contains("'nosuch'"), "{}", wrong.stderr);
+}
+
+#[test]
 fn an_id_is_explained() {
     let run = gdr(&["explain", "pcie.acs"]);
     assert_eq!(run.code, 0);

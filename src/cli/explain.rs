@@ -14,6 +14,10 @@ pub struct Explain {
     #[arg(allow_hyphen_values = true, value_name = "ID|TEXT|FILE|-")]
     pub what: OsString,
 
+    /// What the machine should be ready for, as with doctor; may be given several times
+    #[arg(long, value_name = "NAME|FILE", default_value = crate::profile::DEFAULT)]
+    pub profile: Vec<String>,
+
     /// Only name causes and checks: look at no machine
     #[arg(long)]
     pub no_run: bool,

@@ -99,7 +99,8 @@ fn failing(on: FailOn) -> &'static [Outcome] {
     }
 }
 
-fn want(live: bool) -> Want {
+/// What the checks read; `live`: also what only a trial of the hardware tells.
+pub fn want(live: bool) -> Want {
     Want {
         nvme: false,
         nvml: NvmlWant::EVERYTHING,

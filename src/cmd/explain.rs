@@ -7,16 +7,16 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
+use super::doctor;
 use super::machine::Machine;
+use super::profiles::expectations;
 use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
-use crate::collect::Want;
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
 use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, SymptomMatch};
-use crate::profile::{DEFAULT, Expectations, Profile, SHIPPED};
+use crate::profile::Expectations;
 use crate::render;
 use crate::topo::{self, Forest};
-use crate::world::{NvmlWant, VerbsWant};
 
 /// Nothing in the text is a symptom that gdr knows.
 const NOTHING_MATCHED: u8 = 1;
@@ -35,12 +35,15 @@ enum Asked {
 /// Explains a check, or what a text tells.
 pub fn run(global: &Global, options: &Explain, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
     let asked = asked(&options.what)?;
+    // A profile that is none is told before a long text is read.
+    let expectations = expectations(&options.profile)?;
     let mut report = ExplainReport {
         schema: EXPLAIN_SCHEMA.to_owned(),
         asked: name(&asked),
         matches: Vec::new(),
         checks: Vec::new(),
         host: None,
+        profiles: Vec::new(),
         findings: Vec::new(),
         read: None,
     };
@@ -64,7 +67,7 @@ pub fn run(global: &Global, options: &Explain, out: &mut dyn Write, err: &mut dy
                 );
             }
             if !options.no_run && !report.matches.is_empty() {
-                look(global, &mut report, err)?;
+                look(global, &expectations, &mut report, err)?;
             }
             match report.matches.is_empty() {
                 true => NOTHING_MATCHED,
@@ -159,26 +162,23 @@ fn reading(asked: &Asked, global: &Global) -> anyhow::Result<(Reading, bool)> {
     }
 }
 
-/// Looks at the machine with the checks that the matches lead to.
-fn look(global: &Global, report: &mut ExplainReport, err: &mut dyn Write) -> anyhow::Result<()> {
+/// Looks at the machine with the checks that the matches lead to, by what the profiles expect.
+fn look(
+    global: &Global,
+    expectations: &Expectations,
+    report: &mut ExplainReport,
+    err: &mut dyn Write,
+) -> anyhow::Result<()> {
     let machine = Machine::of(global, err)?;
-    let facts = machine.facts(Want {
-        nvme: false,
-        nvml: NvmlWant::EVERYTHING,
-        system: true,
-        cuda: true,
-        verbs: Some(VerbsWant { trials: false }),
-        mapping: false,
-    });
+    let facts = machine.facts(doctor::want(false));
     super::notes(global, machine.is_imported(), &facts, err);
-    let expectations = usual()?;
     let ids = followed(&report.matches);
     let mut findings = check::run_those(
         &Ctx {
             facts: &facts,
             topology: &topo::topology(&facts),
             forest: &Forest::new(facts.devices()),
-            expectations: &expectations,
+            expectations,
         },
         |id| ids.iter().any(|wanted| wanted == id),
     );
@@ -186,6 +186,7 @@ fn look(global: &Global, report: &mut ExplainReport, err: &mut dyn Write) -> any
     findings.sort_by_key(|finding| ids.iter().position(|id| *id == finding.id));
     report.findings = findings;
     report.host = Some(facts.host.clone());
+    report.profiles = expectations.names.clone();
     Ok(())
 }
 
@@ -198,14 +199,4 @@ fn followed(matches: &[SymptomMatch]) -> Vec<String> {
         }
     }
     ids
-}
-
-/// What doctor expects where no profile is named: the two say the same of a machine.
-fn usual() -> anyhow::Result<Expectations> {
-    let known = |id: &str| check::find(id).is_some();
-    let shipped = SHIPPED.iter().filter(|(name, _)| *name == DEFAULT);
-    let profiles: Vec<Profile> = shipped
-        .map(|(name, text)| Profile::parse(name, text, known))
-        .collect::<Result<_, _>>()?;
-    Ok(Expectations::of(&profiles))
 }

@@ -43,7 +43,7 @@ fn unit(files: &dyn Files, name: &str) -> Unit {
         installed: is_installed(files, name),
         enabled: read::is_there(files, &wanted),
         running: match groups {
-            Some(directory) => Fact::Known(is_there(files, &format!("{directory}/{name}"))),
+            Some(directory) => read::is_there(files, &format!("{directory}/{name}")),
             None => Fact::default(),
         },
         lines: Fact::default(),

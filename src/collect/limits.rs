@@ -83,17 +83,20 @@ fn of_logins(text: &str) -> String {
 }
 
 fn of_all_services(text: &str) -> String {
-    assignments(text, "DefaultLimitMEMLOCK=")
+    assignments(text, "DefaultLimitMEMLOCK")
 }
 
 fn of_a_service(text: &str) -> String {
-    assignments(text, "LimitMEMLOCK=")
+    assignments(text, "LimitMEMLOCK")
 }
 
+/// The lines that set a key, as `KEY=VALUE`: systemd passes over blanks around the sign.
 fn assignments(text: &str, key: &str) -> String {
-    let lines = text.lines().map(str::trim);
-    let wanted = |line: &&str| line.starts_with(key);
-    lines.filter(wanted).map(|line| format!("{line}\n")).collect()
+    let line = |line: &str| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim() == key).then(|| format!("{key}={}\n", value.trim()))
+    };
+    text.lines().filter_map(line).collect()
 }
 
 fn services(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Service>> {
@@ -129,18 +132,17 @@ fn services(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Service>> {
                 by_name.entry(name).or_insert(path);
             }
         }
-        let mut memlock = None;
-        for path in std::iter::once(format!("{directory}/{unit}")).chain(by_name.into_values()) {
-            if let Fact::Known(settings) = lines(files, &path, of_a_service, notes)
-                && let Some(last) = settings.into_iter().next_back()
-            {
-                memlock = Some(last);
-            }
+        let settings: Option<Vec<Vec<Setting>>> = std::iter::once(format!("{directory}/{unit}"))
+            .chain(by_name.into_values())
+            .map(|path| lines(files, &path, of_a_service, notes).known().cloned())
+            .collect();
+        // Of a service whose files cannot all be read, nobody knows the limit; a masked one is no file at all.
+        if let Some(settings) = settings {
+            found.push(Service {
+                name: name.to_owned(),
+                memlock: settings.into_iter().flatten().next_back(),
+            });
         }
-        found.push(Service {
-            name: name.to_owned(),
-            memlock,
-        });
     }
     Fact::Known(found)
 }
@@ -240,6 +242,18 @@ mod tests {
             "* soft memlock unlimited\nuser - memlock 1024\n@group hard memlock 8192\nroot - memlock unlimited\n"
         );
         assert_eq!(of_logins(&kept), kept);
+    }
+
+    #[test]
+    fn a_units_limit_is_read_as_systemd_reads_it() {
+        let kept =
+            of_a_service("[Service]\n LimitMEMLOCK = infinity \n#LimitMEMLOCK=0\nLimitMEMLOCKED=1\nLimitMEMLOCK=8M\n");
+        assert_eq!(kept, "LimitMEMLOCK=infinity\nLimitMEMLOCK=8M\n");
+        assert_eq!(of_a_service(&kept), kept);
+        assert_eq!(
+            of_all_services("DefaultLimitMEMLOCK= 64M\nLimitMEMLOCK=1\n"),
+            "DefaultLimitMEMLOCK=64M\n"
+        );
     }
 
     #[test]

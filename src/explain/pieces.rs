@@ -114,15 +114,15 @@ impl<R: Read> Pieces<R> {
 /// Where a line ends, and how many bytes its end takes: a line feed, a carriage return, or `\n` as JSON writes it.
 fn line_end(bytes: &[u8]) -> Option<(usize, usize)> {
     let at = bytes.iter().position(|b| matches!(b, b'\n' | b'\r'));
-    let escaped = bytes[..at.unwrap_or(bytes.len())]
-        .windows(2)
-        .position(|pair| pair == b"\\n");
+    let line = &bytes[..at.unwrap_or(bytes.len())];
+    // `C:\new` is a path: only an `\n` that a blank or a capital or a bracket follows, or nothing, ends a line.
+    let mut pairs = line.windows(2).enumerate().filter(|(_, pair)| pair == b"\\n");
+    let escaped = pairs.find(|(start, _)| ends_a_line(bytes.get(start + 2)));
     match (escaped, at) {
-        // `C:\new` is a path: only an `\n` that a blank or a capital or a bracket follows, or nothing, ends a line.
-        (Some(escaped), _) if ends_a_line(bytes.get(escaped + 2)) => Some((escaped, 2)),
-        (_, Some(at)) if bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n') => Some((at, 2)),
-        (_, Some(at)) => Some((at, 1)),
-        _ => None,
+        (Some((escaped, _)), _) => Some((escaped, 2)),
+        (None, Some(at)) if bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n') => Some((at, 2)),
+        (None, Some(at)) => Some((at, 1)),
+        (None, None) => None,
     }
 }
 
@@ -162,6 +162,10 @@ mod tests {
                 "7 ",
                 "8 last"
             ]
+        );
+        assert_eq!(
+            lines(b"in C:\\new it failed\\n[0] why"),
+            [(1, b"in C:\\new it failed".to_vec()), (2, b"[0] why".to_vec())]
         );
         assert!(lines(b"").is_empty());
     }

@@ -21,6 +21,9 @@ pub struct ExplainReport {
     pub checks: Vec<ExplainedCheck>,
     /// The machine that was looked at; null where none was.
     pub host: Option<Host>,
+    /// The profiles that say what that machine should be ready for; empty where none was looked at.
+    #[serde(default)]
+    pub profiles: Vec<String>,
     /// What the checks that the matches lead to find on that machine, in the order of the matches.
     pub findings: Vec<Finding>,
     /// How much of a text was read; null where checks were asked about.

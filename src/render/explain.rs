@@ -70,7 +70,9 @@ fn header(report: &ExplainReport, style: Style) -> String {
             .name
             .as_deref()
             .map_or_else(String::new, |name| format!("{}, ", printable(name)));
-        page.push_str(&style.paint(Tone::Dim, &format!("looked at: {name}{source}")));
+        let profiles = printable(&report.profiles.join(", "));
+        let looked = format!("looked at: {name}{source}; ready for: {profiles}");
+        page.push_str(&style.paint(Tone::Dim, &wrap(&looked, style.width, 0, "  ")));
         page.push('\n');
     }
     page

@@ -107,7 +107,7 @@ fn image(ctx: &Ctx<'_>, load: &Load<'_>) -> Option<Judgement> {
         Fact::Known(None) => {
             return Some(Judgement::skip(
                 IMAGE,
-                "There is no initramfs of the running kernel in /boot.",
+                "There is no initramfs of the running kernel in /boot or on the EFI system partition.",
             ));
         }
         Fact::Unknown(why) => return Some(next::unread(IMAGE, *why)),
@@ -199,7 +199,10 @@ fn rebuild(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     match name.strip_prefix("initrd.img-") {
         Some(release) => format!("update-initramfs -u -k {release}"),
-        None if name.starts_with("initramfs-linux") => "mkinitcpio -P".to_owned(),
+        None if name.starts_with("initramfs-linux") || name == "arch-linux.efi" => "mkinitcpio -P".to_owned(),
+        None if name.ends_with(".efi") || (name == "initrd" && !path.starts_with("/usr/")) => {
+            "kernel-install add \"$(uname -r)\" \"/usr/lib/modules/$(uname -r)/vmlinuz\"".to_owned()
+        }
         None => format!("dracut -f {path}"),
     }
 }

@@ -104,5 +104,5 @@ pub(super) fn place(directive: &Directive) -> String {
 
 /// Why a fact of the image is unknown, as a judgement.
 pub(super) fn unread(subject: &str, why: Why) -> Judgement {
-    Judgement::unknown(subject, why, "the initramfs in /boot")
+    Judgement::unknown(subject, why, "the initramfs of the running kernel")
 }

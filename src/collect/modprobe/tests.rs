@@ -121,3 +121,97 @@ fn what_is_not_there_and_what_is_too_much() {
     assert_eq!(found.directives, Fact::Unknown(Why::Broken));
     assert!(notes[0].message.contains("more than 4096 directives"), "{notes:?}");
 }
+
+/// An archive in the form newc with one file, as text: buffer-format.rst.
+fn archive(name: &str, text: &str) -> String {
+    let entry = |name: &str, mode: u32, text: &str| {
+        let zeros = |count: usize| "0".repeat(8 * count);
+        let (size, length) = (text.len(), name.len() + 1);
+        let head = format!(
+            "070701{:08X}{mode:08X}{}{size:08X}{}{length:08X}{}",
+            1,
+            zeros(4),
+            zeros(4),
+            zeros(1)
+        );
+        let filled = |text: String| {
+            let fill = text.len().next_multiple_of(4) - text.len();
+            text + &"\0".repeat(fill)
+        };
+        filled(format!("{head}{name}\0")) + &filled(text.to_owned())
+    };
+    entry(name, 0o100_644, text) + &entry("TRAILER!!!", 0, "")
+}
+
+/// The path of the image that is read, where it is one of these files.
+fn image_among(entries: &[(&str, &str)]) -> Option<String> {
+    let all = [&[("etc/os-release", ""), ("boot/grub/x", "")], entries].concat();
+    let (found, _) = read_at(&root(&all));
+    let image = found.initramfs.expect("an option is set");
+    let image = image.known().expect("it could be read").as_ref()?;
+    assert_eq!(image.trouble, None, "{}", image.path);
+    assert_eq!(image.directives.len(), 1, "{}", image.path);
+    Some(image.path.clone())
+}
+
+#[test]
+fn an_initramfs_is_found_where_its_maker_puts_it() {
+    const ID: &str = "8f2c1a449d3e11eeb9620242ac12ffff";
+    let text = archive("etc/modprobe.d/a.conf", "options nvidia A=1\n");
+    for path in [
+        "boot/initrd.img-6.8.0".to_owned(),
+        "boot/initramfs-6.8.0.img".to_owned(),
+        "usr/lib/modules/6.8.0/initrd".to_owned(),
+        format!("efi/{ID}/6.8.0/initrd"),
+        format!("boot/efi/{ID}/6.8.0/initrd"),
+        format!("boot/{ID}/6.8.0/initrd"),
+        "boot/Default/6.8.0/initrd".to_owned(),
+    ] {
+        assert_eq!(image_among(&[(&path, &text)]), Some(format!("/{path}")));
+    }
+    // Debian's own counts, whatever else lies on the partition of the firmware.
+    let other = format!("boot/efi/{ID}/6.8.0/initrd");
+    let both = [("boot/initrd.img-6.8.0", text.as_str()), (&other, &text)];
+    assert_eq!(image_among(&both).as_deref(), Some("/boot/initrd.img-6.8.0"));
+    // Of another kernel, of no system, and none at all.
+    let another = format!("efi/{ID}/6.8.1/initrd");
+    for path in [
+        another.as_str(),
+        "efi/somebody/6.8.0/initrd",
+        "efi/EFI/Linux/x-6.8.0.conf",
+    ] {
+        assert_eq!(image_among(&[(path, &text)]), None, "{path}");
+    }
+}
+
+#[test]
+fn unified_kernel_images_are_known_by_their_names() {
+    const ID: &str = "8f2c1a449d3e11eeb9620242ac12ffff";
+    let is = |name: &str| initramfs::is_unified(name, "6.8.0-1", Some("linux-lts"));
+    for name in [
+        "6.8.0-1.efi".to_owned(),
+        format!("{ID}-6.8.0-1.efi"),
+        "fedora-6.8.0-1+3-0.efi".to_owned(),
+        format!("linux-6.8.0-1-{ID}.efi"),
+        "arch-linux-lts.efi".to_owned(),
+    ] {
+        assert!(is(&name), "{name}");
+    }
+    for name in [
+        "fedora-6.8.0-10.efi",
+        "fedora-16.8.0-1.efi",
+        "fedora-6.8.0-1-rt.efi",
+        "fedora-6.8.0-1",
+        "arch-linux.efi",
+        "BOOTX64.EFI",
+    ] {
+        assert!(!is(name), "{name}");
+    }
+    // One that is none is said, and found where it should be.
+    let path = format!("efi/EFI/Linux/{ID}-6.8.0.efi");
+    let (found, _) = read_at(&root(&[("etc/os-release", ""), (&path, "MZ")]));
+    let image = found.initramfs.expect("an option is set");
+    let image = image.known().expect("its record").as_ref().expect("an image");
+    assert_eq!(image.path, format!("/{path}"));
+    assert!(image.trouble.is_some());
+}

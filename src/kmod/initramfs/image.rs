@@ -5,9 +5,11 @@ use std::io::{self, Read};
 
 use super::archive::{self, Entry, Kind, Seen};
 use super::input::{Input, broken, cut_off};
+use super::uki;
 use super::unpack::Packing;
 use crate::kmod::directive::{directives, kept};
 use crate::kmod::directories::{NEWEST, directories};
+use crate::kmod::nvidia;
 use crate::model::{Directive, Initramfs};
 
 /// Limits of what is kept of an image.
@@ -49,6 +51,19 @@ pub fn read(stream: &mut dyn Read, reading: &Reading<'_>) -> Initramfs {
         modules: found.modules,
         directives,
         trouble,
+    }
+}
+
+/// What the initramfs in a unified kernel image carries; none where the image has no initramfs.
+pub fn read_unified(stream: &mut dyn Read, reading: &Reading<'_>) -> Option<Initramfs> {
+    match uki::initrd(stream, reading.enough) {
+        Ok(Some(mut initrd)) => Some(read(&mut initrd, reading)),
+        Ok(None) => None,
+        Err(error) => Some(Initramfs {
+            path: reading.path.to_owned(),
+            trouble: Some(error.to_string()),
+            ..Initramfs::default()
+        }),
     }
 }
 
@@ -132,7 +147,7 @@ struct Found<'a> {
 impl Seen for Found<'_> {
     fn wants(&mut self, entry: &Entry) -> bool {
         let name = entry.path.rsplit('/').next().unwrap_or_default();
-        if name.starts_with("nvidia") && name.contains(".ko") && entry.path.contains("/modules/") {
+        if is_of_the_driver(name) && entry.path.contains("/modules/") {
             if self.modules.len() < MOST_MODULES && !self.modules.contains(&entry.path) {
                 self.modules.push(entry.path.clone());
             }
@@ -212,6 +227,15 @@ impl Found<'_> {
         }
         None
     }
+}
+
+/// Whether a file is a module of NVIDIA's driver: the kernel has some of its own that begin with the name.
+fn is_of_the_driver(file: &str) -> bool {
+    const KERNELS_OWN: [&str; 3] = ["nvidiafb", "nvidia_wmi_ec_backlight", "nvidia_cspmu"];
+    let Some((name, _)) = file.split_once(".ko") else {
+        return false;
+    };
+    name.starts_with(nvidia::MODULE) && !KERNELS_OWN.contains(&name.replace('-', "_").as_str())
 }
 
 fn in_modprobe_d(path: &str) -> bool {

@@ -6,6 +6,7 @@
 mod archive;
 mod image;
 mod input;
+mod uki;
 mod unpack;
 
-pub use image::{Reading, read};
+pub use image::{Reading, read, read_unified};

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
-use crate::model::{Change, ChangeKind, Diff, Fact, Facts, Why};
+use crate::model::{Change, ChangeKind, Diff, Fact, Facts, Software, Why};
 use node::Node;
 
 /// What differs from `a` to `b`.
@@ -38,6 +38,12 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
         node.path.clone()
     });
     areas!(numa unnamed_nics nvme nvml cuda verbs driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric rdma_stack module_files);
+    areas!(limits environment);
+    let Software { libraries, perftest } = &a.software;
+    walk.list("libraries", libraries, &b.software.libraries, |library| {
+        library.path.clone()
+    });
+    walk.area(&["perftest"], perftest, &b.software.perftest);
     let mapping = |facts: &Facts| facts.mapping.clone().unwrap_or(Fact::Unknown(Why::NotCovered));
     walk.area(&["mapping"], &mapping(a), &mapping(b));
     let mut found = walk.found;

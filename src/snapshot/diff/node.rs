@@ -21,9 +21,10 @@ pub enum Node {
 }
 
 /// Facts whose names are keys of things: modules, tools, parameters.
-const MAPS_OF_THINGS: [&str; 6] = [
+const MAPS_OF_THINGS: [&str; 7] = [
     "driver/gpus",
     "driver/params",
+    "environment",
     "fabric/units",
     "kernel/char_devices",
     "kernel/iommu_groups",

@@ -41,6 +41,11 @@ fn machine() -> Value {
     facts["driver"]["module_version"] = json!({"known": "580.159.04"});
     facts["driver"]["params"] = json!({"known": {"EnableStreamMemOPs": "0"}});
     facts["process"]["memlock_soft"] = json!({"known": null});
+    facts["environment"] = json!({"known": {}});
+    facts["limits"]["max_map_count"] = json!({"known": 65_530});
+    facts["software"]["libraries"] = json!({"known": [{"name": "libnccl.so.2", "path": "/usr/lib/libnccl.so.2",
+        "version": "2.18.3", "found": "cache", "plugins": null, "words": {"known": []}}]});
+    facts["software"]["perftest"] = json!({"known": {"path": "/usr/bin/ib_write_bw", "words": {"known": []}}});
     facts["kernel"]["modules"] = json!({"known": [{"name": "nvidia", "users": ["nvidia_uvm"]}]});
     facts["kernel"]["command_line"] = json!({"known": "ro quiet iommu=pt"});
     facts["nvml"] = json!({"known": {"read": {
@@ -83,6 +88,51 @@ fn nothing_changed() {
         changes(|facts| facts["notes"] = json!([{"source": "x", "message": "y"}])),
         [""; 0]
     );
+}
+
+/// The fields of the facts, by the name that stands in a document: none is forgotten.
+#[test]
+fn every_area_is_compared() {
+    let bare = serde_json::to_value(Facts::default()).expect("JSON");
+    let whole = [
+        ("partial", json!(true)),
+        ("unnamed_nics", json!(["0000:04:00.0"])),
+        ("mapping", json!({"known": {"absent": {"reason": "no such file"}}})),
+        ("tools", json!({"setpci": {"known": null}})),
+        ("notes", json!([])),
+        ("host", json!({"source": "live", "name": "node18"})),
+    ];
+    let mut fields: Vec<&str> = bare.as_object().expect("facts").keys().map(String::as_str).collect();
+    fields.extend(whole.iter().map(|(name, _)| *name));
+    fields.sort_unstable();
+    fields.dedup();
+    for field in fields {
+        // What is said of the text, and what is said to the reader, is no fact of the machine.
+        if ["partial", "notes"].contains(&field) {
+            continue;
+        }
+        let mut after = bare.clone();
+        match whole.iter().find(|(name, _)| *name == field) {
+            Some((_, value)) => after[field] = value.clone(),
+            // Of an area, or of the first thing in it that may be unknown, another reason why it is.
+            None => {
+                let unknown = |value: &mut Value| *value = json!({"unknown": "denied"});
+                let area = &mut after[field];
+                match area.as_object_mut() {
+                    Some(fact) if fact.contains_key("unknown") => unknown(area),
+                    Some(facts) => facts
+                        .values_mut()
+                        .filter(|value| value.get("unknown").is_some())
+                        .take(1)
+                        .for_each(unknown),
+                    None => panic!("{field} is of no known form"),
+                }
+            }
+        }
+        let (a, b) = (facts(bare.clone()), facts(after));
+        assert_ne!(a, b, "{field}");
+        assert!(!diff(&a, &b).changes.is_empty(), "{field} is not compared");
+    }
 }
 
 #[test]
@@ -176,6 +226,26 @@ fn the_machine_around_the_devices() {
             "/nvidia_nodes/known/0/state/known/mode",
             json!(0o600),
             "node /dev/nvidia0 | state mode | 666 | 600 | Changed",
+        ),
+        (
+            "/environment/known",
+            json!({"NCCL_P2P_DISABLE": "1"}),
+            "variable NCCL_P2P_DISABLE |  | - | 1 | Added",
+        ),
+        (
+            "/limits/max_map_count/known",
+            json!(262_144),
+            "limits | max map count | 65530 | 262144 | Changed",
+        ),
+        (
+            "/software/libraries/known/0/version",
+            json!("2.27.7"),
+            "library /usr/lib/libnccl.so.2 | version | 2.18.3 | 2.27.7 | Changed",
+        ),
+        (
+            "/software/perftest/known",
+            json!(null),
+            "perftest |  | there | none | Changed",
         ),
         (
             "/host/name",

@@ -118,9 +118,12 @@ pub fn name(path: &[String]) -> (String, String) {
         ["kernel", "modules", module, rest @ ..] => (format!("module {module}"), rest),
         ["kernel", "iommu_groups", group, rest @ ..] => (format!("IOMMU group {group}"), rest),
         ["tools", tool, rest @ ..] => (format!("tool {tool}"), rest),
-        ["unnamed_nics" | "online_cpus" | "pci" | "numa" | "rdma" | "nvme" | "nvidia_nodes" | "tools"] => {
-            ("machine".to_owned(), &parts)
-        }
+        ["environment", variable, rest @ ..] => (format!("variable {variable}"), rest),
+        ["libraries", path, rest @ ..] => (format!("library {path}"), rest),
+        [
+            "unnamed_nics" | "online_cpus" | "pci" | "numa" | "rdma" | "nvme" | "nvidia_nodes" | "tools"
+            | "environment" | "libraries",
+        ] => ("machine".to_owned(), &parts),
         [area, rest @ ..] => (phrase(area), rest),
         [] => (String::new(), &[]),
     };

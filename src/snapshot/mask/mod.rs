@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::kmod;
-use crate::model::{Failure, Hex, Host, LibraryAnswer, Recorded, RecordedLibraries, Snapshot, Why};
+use crate::model::{Failure, Hex, Host, Initramfs, LibraryAnswer, Recorded, RecordedLibraries, Snapshot, Why};
 use bytes::Field;
 use ledger::Ledger;
 use scan::{Patterns, Place};
@@ -339,13 +339,16 @@ impl Masker {
 /// Whether a file is an initramfs, of which a record has what gdr made of it.
 fn is_image(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    path.starts_with("/boot/init") || name == "initramfs.img"
+    // Of a partition for booting gdr reads nothing else.
+    let to_boot = path.starts_with("/boot/") || path.starts_with("/efi/");
+    to_boot || (path.contains("/modules/") && ["initramfs.img", "initrd"].contains(&name))
 }
 
 /// The record of an image without what names somebody; none of it where it is no such record.
 fn image(text: &str) -> String {
-    let found = serde_json::from_str(text).map(kmod::masked_image);
+    let found: Result<Option<Initramfs>, _> = serde_json::from_str(text);
     found
+        .map(|image| image.map(kmod::masked_image))
         .and_then(|image| serde_json::to_string(&image))
         .unwrap_or_default()
 }

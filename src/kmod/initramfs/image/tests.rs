@@ -136,3 +136,136 @@ fn sizes_that_lie_take_no_memory_and_time_is_bounded() {
     let found = read(&mut &bytes[..], &reading);
     assert_eq!(found.trouble.as_deref(), Some("reading it took too long"));
 }
+
+#[test]
+fn modules_of_the_kernel_that_begin_alike_are_not_the_drivers() {
+    let found = image(&archive(&[
+        (
+            "usr/lib/modules/6.8.0/kernel/drivers/video/fbdev/nvidia/nvidiafb.ko.xz",
+            FILE,
+            b"x",
+        ),
+        (
+            "usr/lib/modules/6.8.0/kernel/drivers/platform/x86/nvidia-wmi-ec-backlight.ko.zst",
+            FILE,
+            b"x",
+        ),
+        (
+            "usr/lib/modules/6.8.0/kernel/drivers/perf/arm_cspmu/nvidia_cspmu.ko",
+            FILE,
+            b"x",
+        ),
+        ("usr/lib/modules/6.8.0/updates/dkms/nvidia-current.ko.xz", FILE, b"x"),
+    ]));
+    assert_eq!(
+        found.modules,
+        ["usr/lib/modules/6.8.0/updates/dkms/nvidia-current.ko.xz"]
+    );
+}
+
+/// A unified kernel image, laid out by hand after the PE format: sections by name, with their sizes in memory.
+fn unified(sections: &[(&str, &[u8], usize)]) -> Vec<u8> {
+    const OPTIONAL: u16 = 240;
+    let mut out = b"MZ".to_vec();
+    out.resize(0x3c, 0);
+    out.extend_from_slice(&0x80u32.to_le_bytes());
+    out.resize(0x80, 0x90);
+    out.extend_from_slice(b"PE\0\0");
+    out.extend_from_slice(&0x8664u16.to_le_bytes());
+    out.extend_from_slice(&u16::try_from(sections.len()).expect("few").to_le_bytes());
+    out.extend_from_slice(&[0; 12]);
+    out.extend_from_slice(&OPTIONAL.to_le_bytes());
+    out.extend_from_slice(&[0; 2]);
+    out.resize(out.len() + usize::from(OPTIONAL), 0x55);
+    let mut at = (out.len() + 40 * sections.len()).next_multiple_of(512);
+    let mut bodies = Vec::new();
+    for (name, body, in_memory) in sections {
+        let in_file = body.len().next_multiple_of(512);
+        let mut entry = name.as_bytes().to_vec();
+        entry.resize(8, 0);
+        for number in [*in_memory, 0x1000, in_file, at] {
+            entry.extend_from_slice(&u32::try_from(number).expect("small").to_le_bytes());
+        }
+        entry.resize(40, 0);
+        out.extend_from_slice(&entry);
+        let mut body = body.to_vec();
+        body.resize(in_file, 0);
+        bodies.push((at, body));
+        at += in_file;
+    }
+    for (at, body) in bodies {
+        out.resize(at, 0);
+        out.extend_from_slice(&body);
+    }
+    out
+}
+
+fn in_unified(bytes: &[u8]) -> Option<Initramfs> {
+    let reading = Reading {
+        path: "/efi/EFI/Linux/x.efi",
+        enough: &|| false,
+    };
+    read_unified(&mut &*bytes, &reading)
+}
+
+#[test]
+fn a_unified_kernel_image_has_an_initramfs_in_a_section() {
+    let carried = archive(&[("etc/modprobe.d/a.conf", FILE, b"options nvidia A=1\n")]);
+    let linux: &[u8] = &[0xcc; 3000];
+    let bytes = unified(&[
+        (".text", &[0x90; 100], 100),
+        (".linux", linux, linux.len()),
+        (".initrd", &carried, carried.len()),
+        (".uname", b"6.8.0", 5),
+    ]);
+    let found = in_unified(&bytes).expect("an initramfs");
+    assert_eq!(found.trouble, None);
+    assert_eq!(
+        options(&found),
+        [("/efi/EFI/Linux/x.efi: etc/modprobe.d/a.conf", "A=1")]
+    );
+    // objcopy leaves the size in memory to the size in the file.
+    let bytes = unified(&[(".initrd", &carried, 0)]);
+    assert_eq!(in_unified(&bytes).expect("an initramfs").trouble, None);
+    assert_eq!(in_unified(&unified(&[(".linux", linux, linux.len())])), None);
+}
+
+#[test]
+fn a_unified_kernel_image_that_is_cut_off_or_lies_is_said() {
+    let carried = archive(&[("etc/modprobe.d/a.conf", FILE, b"options nvidia A=1\n")]);
+    let trouble = |bytes: &[u8]| {
+        let found = in_unified(bytes).expect("trouble at least");
+        found.trouble.expect("trouble")
+    };
+    let whole = unified(&[(".linux", &[0xcc; 3000], 3000), (".initrd", &carried, carried.len())]);
+    // Behind its last byte there are zeros that fill the section up.
+    for end in 0..whole.len() - (carried.len().next_multiple_of(512) - carried.len()) {
+        trouble(&whole[..end]);
+    }
+    let two = unified(&[
+        (".initrd", &carried, 9),
+        (".profile", b"x", 1),
+        (".initrd", &carried, 9),
+    ]);
+    assert!(trouble(&two).contains("profiles"));
+    let table = 0x80 + 24 + 240;
+    for (at, bytes) in [
+        (0, [b'Z', b'M', 0, 0]),
+        (0x3c, [0xff; 4]),
+        (0x80, [b'N', b'E', 0, 0]),
+        (0x84, [0x64, 0x86, 0xff, 0xff]),
+        // Where the section begins: within the headers, and beyond any file.
+        (table + 40 + 20, [1, 0, 0, 0]),
+        (table + 40 + 20, [0xff; 4]),
+    ] {
+        let mut wrong = whole.clone();
+        wrong[at..at + 4].copy_from_slice(&bytes);
+        assert!(!trouble(&wrong).is_empty(), "{at}");
+    }
+    let reading = Reading {
+        path: "x",
+        enough: &|| true,
+    };
+    let found = read_unified(&mut &whole[..], &reading).expect("trouble at least");
+    assert_eq!(found.trouble.as_deref(), Some("reading it took too long"));
+}
