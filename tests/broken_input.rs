@@ -12,13 +12,6 @@ use std::time::{Duration, Instant};
 use fake_nvml_build::Driver;
 use serde_json::Value;
 use support::{Gdr, Machine, Run, gdr};
-use tempfile::TempDir;
-
-fn laid_out(name: &str) -> TempDir {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    Machine::load(name).lay_out(dir.path());
-    dir
-}
 
 fn run(root: &Path, args: &[&str]) -> Run {
     let run = Gdr::new().sysroot(root).args(args).run();
@@ -36,7 +29,7 @@ fn refuses(run: &Run, words: &[&str]) {
 
 #[test]
 fn a_device_that_does_not_exist() {
-    let dir = laid_out("hgx-acs-redirect");
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     refuses(
         &run(dir.path(), &["topo", "--path", "GPU0", "0000:ff:00.0"]),
         &["no device '0000:ff:00.0'", "GPU0 GPU1"],
@@ -63,7 +56,7 @@ fn a_root_that_is_none() {
 
 #[test]
 fn a_profile_that_is_none() {
-    let dir = laid_out("h200-x1");
+    let dir = Machine::load("h200-x1").laid_out();
     refuses(
         &run(dir.path(), &["doctor", "--profile", "rmda"]),
         &["'rmda'", "rdma, async"],
@@ -93,7 +86,7 @@ fn usage_errors_end_with_2() {
 /// The machine `broken` has empty, short and looping configuration spaces and a link out of the root.
 #[test]
 fn every_command_survives_the_broken_machine() {
-    let dir = laid_out("broken");
+    let dir = Machine::load("broken").laid_out();
     let verbose = run(dir.path(), &["topo", "--verbose"]);
     assert_eq!(verbose.code, 0, "{}", verbose.stderr);
     for words in ["0000:02:00.0/config", "0000:04:00.0/config", "0000:07:00.0"] {
@@ -117,7 +110,7 @@ fn every_command_survives_the_broken_machine() {
 
 #[test]
 fn any_single_file_may_be_missing_empty_or_garbage() {
-    let dir = laid_out("hgx-acs-redirect");
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let mut files = Vec::new();
     for area in [
         "proc",
@@ -173,7 +166,7 @@ fn walk(directory: &Path, files: &mut Vec<std::path::PathBuf>) {
 #[test]
 fn what_may_not_be_read_is_unknown() {
     // Root reads everything: only an ordinary user's run shows this.
-    let dir = laid_out("hgx-acs-redirect");
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let config = dir.path().join("sys/bus/pci/devices/0000:17:02.0/config");
     fs::set_permissions(&config, fs::Permissions::from_mode(0o000)).expect("permissions");
     let run = run(dir.path(), &["topo", "--verbose"]);
@@ -189,7 +182,7 @@ fn what_may_not_be_read_is_unknown() {
 
 #[test]
 fn unprivileged_configuration_space_is_unknown_and_never_clean() {
-    let dir = laid_out("hgx-acs-redirect");
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let devices = dir.path().join("sys/bus/pci/devices");
     for entry in fs::read_dir(&devices).expect("devices") {
         // An ordinary user reads the first 64 bytes.
@@ -215,7 +208,7 @@ fn unprivileged_configuration_space_is_unknown_and_never_clean() {
 /// A copy that follows links leaves directories: where the device sits is lost, and that is not the same as nowhere.
 #[test]
 fn a_device_without_its_link_is_unknown_and_not_gone() {
-    let dir = laid_out("numa-minus-one");
+    let dir = Machine::load("numa-minus-one").laid_out();
     let device = dir.path().join("sys/class/infiniband/mlx5_0");
     fs::remove_file(&device).expect("removed");
     fs::create_dir(&device).expect("a directory");
@@ -233,7 +226,7 @@ fn a_device_without_its_link_is_unknown_and_not_gone() {
 
 #[test]
 fn links_lead_nowhere_outside_the_root() {
-    let dir = laid_out("h200-x1");
+    let dir = Machine::load("h200-x1").laid_out();
     let outside = tempfile::NamedTempFile::new().expect("a file");
     fs::write(outside.path(), "0x10de\n").expect("written");
     let device = dir.path().join("sys/bus/pci/devices/0000:00:01.0/numa_node");
@@ -251,7 +244,7 @@ fn links_lead_nowhere_outside_the_root() {
 /// Links that name each of two functions as the bridge above the other, and one as its own.
 #[test]
 fn a_tree_that_is_a_circle_is_walked_to_an_end() {
-    let dir = laid_out("hgx-acs-redirect");
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let devices = dir.path().join("sys/bus/pci/devices");
     for (name, above) in [
         ("0000:18:00.0", "0000:17:01.0"),
@@ -283,7 +276,7 @@ fn a_tree_that_is_a_circle_is_walked_to_an_end() {
 /// Names and values come from files that anybody may have written: none of them reaches the terminal as a command.
 #[test]
 fn nothing_that_was_read_moves_the_terminal() {
-    let dir = laid_out("dual-epyc");
+    let dir = Machine::load("dual-epyc").laid_out();
     let evil = "ev\u{1b}[2Jil\u{7}\n";
     let sys = dir.path().join("sys");
     let class = sys.join("class/infiniband");
@@ -315,7 +308,7 @@ fn nothing_that_was_read_moves_the_terminal() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let dir = laid_out("hgx-h100-8gpu-8nic");
+    let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let mut child = Command::new(env!("CARGO_BIN_EXE_gdr"))
         .args(["--sysroot", &dir.path().to_string_lossy(), "topo", "--format", "json"])
         .stdout(Stdio::piped())
@@ -339,7 +332,7 @@ fn a_reader_that_goes_away_is_no_error() {
 /// `gdr doctor | head -1` in a script with pipefail: no reader makes a broken machine well.
 #[test]
 fn the_verdict_stands_whoever_reads_it() {
-    let dir = laid_out("hgx-acs-redirect");
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let doctor = Command::new(env!("CARGO_BIN_EXE_gdr"))

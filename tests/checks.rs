@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use support::{Gdr, Machine, Need, need};
+use support::{Gdr, Machine, Need, need, scratch};
 
 /// The cases of a family.
 #[derive(Deserialize)]
@@ -144,7 +144,7 @@ fn set(target: &mut Value, pointer: &str, value: &Value) {
 
 /// The report on a case's machine.
 fn report(case: &Case) -> Value {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = scratch();
     let root = dir.path().join("root");
     fs::create_dir(&root).expect("a directory");
     Machine::load_changed(&case.machine, |machine| {

@@ -60,8 +60,7 @@ fn refusing(code: u32) -> Value {
 
 /// The finding of a check on the sound machine, where CUDA answered this.
 fn judged(answer: &Value, check: &str) -> Value {
-    let root = tempfile::tempdir().expect("a temporary directory");
-    Machine::load("sound").lay_out(root.path());
+    let root = Machine::load("sound").laid_out();
     fs::write(root.path().join("gdr/cuda.json"), answer.to_string()).expect("a file");
     let run = Gdr::new()
         .sysroot(root.path())

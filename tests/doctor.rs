@@ -6,16 +6,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use support::{Gdr, Machine, Need, Run, gdr, names, need, shared};
-use tempfile::TempDir;
-
-fn laid_out(name: &str) -> TempDir {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    Machine::load(name).lay_out(dir.path());
-    dir
-}
 
 fn doctor(name: &str, args: &[&str]) -> (Run, Value) {
-    let dir = laid_out(name);
+    let dir = Machine::load(name).laid_out();
     let run = Gdr::new()
         .sysroot(dir.path())
         .args(["doctor", "--format", "json"])
@@ -119,7 +112,7 @@ fn the_report_keeps_its_contract() {
 }
 
 #[test]
-fn the_list_names_every_check_of_the_catalogue_so_far() {
+fn the_list_names_every_check_of_the_catalogue() {
     let run = gdr(&["doctor", "--list"]);
     let ids: Vec<&str> = run
         .stdout
@@ -198,7 +191,8 @@ fn the_list_names_every_check_of_the_catalogue_so_far() {
 /// What lies around the devices fails or warns on no machine that nobody broke there.
 #[test]
 fn what_is_around_the_devices_raises_no_false_alarm() {
-    const AROUND: [&str; 19] = [
+    // Ids, or families.
+    const AROUND: [&str; 15] = [
         "peermem.buildable",
         "peermem.legacy",
         "peermem.boot",
@@ -209,15 +203,11 @@ fn what_is_around_the_devices_raises_no_false_alarm() {
         "pcie.shared",
         "limits.rdma-cgroup",
         "limits.map-count",
-        "platform.container",
-        "platform.lockdown",
-        "platform.kernel",
-        "platform.cma",
-        "mpi.cuda-aware",
-        "tools.perftest",
-        "sw.net-plugin",
-        "sw.toolkit",
-        "env.contradiction",
+        "platform.",
+        "mpi.",
+        "tools.",
+        "sw.",
+        "env.",
     ];
     let mut machines: Vec<(String, Machine)> = names().into_iter().map(|n| (n.clone(), Machine::load(&n))).collect();
     if need(Need::Shared) {
@@ -227,16 +217,17 @@ fn what_is_around_the_devices_raises_no_false_alarm() {
         }
     }
     for (name, machine) in machines {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        machine.lay_out(dir.path());
+        let dir = machine.laid_out();
         let run = Gdr::new()
             .sysroot(dir.path())
             .args(["doctor", "--format", "json", "--platform", "bare-metal"])
             .args(["--profile", "rdma", "--profile", "async"])
             .run();
         let report: Value = serde_json::from_str(&run.stdout).expect("a report");
-        for id in AROUND {
-            for finding in findings(&report, id) {
+        for about in AROUND {
+            let of_it = report["findings"].as_array().expect("findings").iter();
+            let of_it = of_it.filter(|finding| finding["id"].as_str().is_some_and(|id| id.starts_with(about)));
+            for finding in of_it {
                 let outcome = finding["outcome"].as_str().expect("an outcome");
                 assert!(!["fail", "warn"].contains(&outcome), "{name}: {finding:#}");
             }
@@ -246,7 +237,7 @@ fn what_is_around_the_devices_raises_no_false_alarm() {
 
 #[test]
 fn a_narrow_terminal_is_filled_and_not_overrun() {
-    let dir = laid_out("h200-x1");
+    let dir = Machine::load("h200-x1").laid_out();
     let lines = |columns: &str| {
         let gdr = Gdr::new().sysroot(dir.path()).args(["doctor"]).env("COLUMNS", columns);
         let text = gdr.run().stdout;

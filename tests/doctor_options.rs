@@ -9,13 +9,6 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use support::{Gdr, Machine, Need, Run, need};
-use tempfile::TempDir;
-
-fn laid_out(name: &str) -> TempDir {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    Machine::load(name).lay_out(dir.path());
-    dir
-}
 
 fn doctor(dir: &Path, args: &[&str]) -> Run {
     let run = Gdr::new().sysroot(dir).args(["doctor"]).args(args).run();
@@ -37,7 +30,7 @@ fn ids(report: &Value) -> Vec<&str> {
 
 #[test]
 fn checks_are_chosen_by_id_and_by_family() {
-    let dir = laid_out("hgx-h100-8gpu-8nic");
+    let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let two = report(dir.path(), &["--only", "pcie.acs,gpu.bar1"]);
     assert_eq!(ids(&two), ["gpu.bar1", "pcie.acs"]);
     let family = report(dir.path(), &["--only", "pcie", "--skip", "pcie.acs"]);
@@ -57,20 +50,20 @@ fn checks_are_chosen_by_id_and_by_family() {
 /// 0 all well, 1 something failed, 3 something required is unknown, 2 usage; and what counts as failed can be widened.
 #[test]
 fn exit_codes_say_how_it_ended() {
-    let sound = laid_out("sound");
+    let sound = Machine::load("sound").laid_out();
     let well = ["--only", "gpu.present,pcie.link"];
     assert_eq!(doctor(sound.path(), &well).code, 0);
-    let redirecting = laid_out("hgx-acs-redirect");
+    let redirecting = Machine::load("hgx-acs-redirect").laid_out();
     let acs = ["--platform", "bare-metal", "--only", "pcie.acs"];
     assert_eq!(doctor(redirecting.path(), &acs).code, 1);
     // Two sockets without a switch: the root ports only warn.
-    let warns = laid_out("dual-epyc");
+    let warns = Machine::load("dual-epyc").laid_out();
     assert_eq!(doctor(warns.path(), &acs).code, 0);
     assert_eq!(
         doctor(warns.path(), &[&acs[..], &["--fail-on", "warn"]].concat()).code,
         1
     );
-    let unknown = laid_out("sound");
+    let unknown = Machine::load("sound").laid_out();
     fs::remove_file(unknown.path().join("proc/self/limits")).expect("the file");
     let limits = ["--only", "limits.memlock"];
     assert_eq!(doctor(unknown.path(), &limits).code, 3);
@@ -80,7 +73,7 @@ fn exit_codes_say_how_it_ended() {
 
 #[test]
 fn quiet_shows_what_is_wrong_alone() {
-    let dir = laid_out("hgx-acs-redirect");
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let run = doctor(dir.path(), &["--platform", "bare-metal", "--quiet"]);
     assert!(run.stdout.contains("FAIL    pcie.acs"), "{}", run.stdout);
     assert!(
@@ -97,14 +90,14 @@ fn quiet_shows_what_is_wrong_alone() {
 
 #[test]
 fn verbose_shows_what_every_finding_rests_on() {
-    let dir = laid_out("sound");
+    let dir = Machine::load("sound").laid_out();
     let seen = |args: &[&str]| doctor(dir.path(), args).stdout.matches("seen:").count();
     assert!(seen(&["--verbose"]) > seen(&[]) + 5);
 }
 
 #[test]
 fn each_profile_has_its_verdict() {
-    let dir = laid_out("hgx-acs-redirect");
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let args = ["--platform", "bare-metal", "--profile", "rdma", "--profile", "gdrcopy"];
     let report = report(dir.path(), &args);
     let readiness = report["readiness"].as_array().expect("verdicts");
@@ -123,7 +116,7 @@ fn each_profile_has_its_verdict() {
 
 #[test]
 fn all_is_every_other_profile() {
-    let dir = laid_out("sound");
+    let dir = Machine::load("sound").laid_out();
     let all = report(dir.path(), &["--profile", "all"]);
     assert_eq!(
         all["profiles"],
@@ -135,7 +128,7 @@ fn all_is_every_other_profile() {
 
 #[test]
 fn users_have_profiles_of_their_own() {
-    let machine = laid_out("sound");
+    let machine = Machine::load("sound").laid_out();
     let home = tempfile::tempdir().expect("a temporary directory");
     let profiles = home.path().join("gdr/profiles");
     fs::create_dir_all(&profiles).expect("directories");
@@ -181,7 +174,7 @@ fn users_have_profiles_of_their_own() {
 
 #[test]
 fn markdown_holds_every_finding() {
-    let dir = laid_out("hgx-acs-redirect");
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let text = doctor(dir.path(), &["--platform", "bare-metal", "--format", "markdown"]).stdout;
     assert!(text.starts_with("# gdr doctor: "), "{text}");
     let report = report(dir.path(), &["--platform", "bare-metal"]);
@@ -200,7 +193,7 @@ fn promtool_finds_nothing_wrong_with_the_metrics() {
         return;
     }
     for name in ["sound", "hgx-acs-redirect", "broken", "grace-gh200"] {
-        let dir = laid_out(name);
+        let dir = Machine::load(name).laid_out();
         let metrics = doctor(dir.path(), &["--profile", "all", "--format", "prometheus"]).stdout;
         let report = report(dir.path(), &["--profile", "all"]);
         let failed = format!("gdr_findings{{outcome=\"fail\"}} {}\n", report["summary"]["fail"]);

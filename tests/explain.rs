@@ -73,8 +73,7 @@ fn a_line_that_begins_with_a_hyphen_is_a_line() {
 
 #[test]
 fn the_checks_of_the_matches_are_run_on_the_machine_that_is_named() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    Machine::load("hgx-acs-redirect").lay_out(dir.path());
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let line = "NET/IB : Got completion with error 4, opcode 1, len 21938, vendor err 81";
     let run = |args: &[&str]| Gdr::new().sysroot(dir.path()).args(["explain", line]).args(args).run();
     let report = json(&run(&["--format", "json"]));
@@ -199,8 +198,7 @@ fn a_hostile_text_steers_no_terminal() {
 
 #[test]
 fn a_page_fits_its_terminal() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    Machine::load("hgx-acs-redirect").lay_out(dir.path());
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let text = fs::read_to_string("tests/data/explain/threads-a.tsv").expect("a file");
     let file = dir.path().join("log");
     fs::write(&file, text).expect("a file");

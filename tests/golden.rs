@@ -9,7 +9,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use support::{Gdr, Machine, names, recorded};
+use support::{Gdr, Machine, names, recorded, scratch};
 
 /// The file that holds an answer, and the question.
 const QUESTIONS: &[(&str, &[&str])] = &[
@@ -55,7 +55,7 @@ fn answer(around: &Path, given: [&str; 2], question: &[&str]) -> String {
 
 #[test]
 fn every_machine_answers_as_before() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = scratch();
     let mut wrong = Vec::new();
     for name in names() {
         let root = dir.path().join(&name);

@@ -124,8 +124,7 @@ fn nodes_and_cpus_are_those_of_sysfs() {
 
 fn laid_out(name: &str) -> (Machine, TempDir) {
     let machine = Machine::load(name);
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    machine.lay_out(dir.path());
+    let dir = machine.laid_out();
     lay_out_cpus(&machine, dir.path());
     (machine, dir)
 }

@@ -10,16 +10,9 @@ use std::process::Command;
 
 use serde_json::Value;
 use support::{Gdr, Machine, Need, names, need, shared};
-use tempfile::TempDir;
 
 /// The class of each pair of addresses; none where it is not known.
 type Pairs = BTreeMap<(String, String), Option<String>>;
-
-fn laid_out(machine: &Machine) -> TempDir {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    machine.lay_out(dir.path());
-    dir
-}
 
 fn lspci(root: &Path, options: &[&str]) -> String {
     let path = format!("sysfs.path={}", root.join("sys/bus/pci").display());
@@ -137,7 +130,7 @@ fn no_text_of_lspci_gives_a_class_that_the_machine_does_not() {
     }
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for machine in machines().iter().filter(|machine| machine.name != "broken") {
-        let dir = laid_out(machine);
+        let dir = machine.laid_out();
         let truth = pairs(&json(Gdr::new().sysroot(dir.path()), &TOPO));
         if truth.values().flatten().next().is_none() {
             continue;
@@ -212,7 +205,7 @@ fn ports_are_judged_as_on_the_machine() {
     const DOCTOR: [&str; 3] = ["doctor", "--platform", "bare-metal"];
     let (mut same, mut failing) = (0, 0);
     for machine in machines().iter().filter(|machine| machine.name != "broken") {
-        let dir = laid_out(machine);
+        let dir = machine.laid_out();
         // A dump has no answer of NVML, on which it rests which pairs are looked at.
         let _ = std::fs::remove_file(dir.path().join("gdr/nvml.json"));
         let truth = ports(&acs(&json(Gdr::new().sysroot(dir.path()), &DOCTOR)));
@@ -303,7 +296,7 @@ fn a_part_of_a_text_gives_no_other_class() {
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let mut known = 0;
     for machine in machines().iter().filter(|machine| machine.name != "broken") {
-        let dir = laid_out(machine);
+        let dir = machine.laid_out();
         let truth = pairs(&json(Gdr::new().sysroot(dir.path()), &TOPO));
         let whole = lspci(dir.path(), &["-Dvvv"]);
         for round in 0..4 {
@@ -328,7 +321,7 @@ fn a_capability_lost_with_the_end_is_unknown() {
     if !need(Need::Lspci) {
         return;
     }
-    let dir = laid_out(&Machine::load("hgx-acs-redirect"));
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let whole = lspci(dir.path(), &["-Dvvv"]);
     // The last port on the way of a pair, cut before its access control.
     let port = whole.find("0000:99:02.0 ").expect("the port");
@@ -372,7 +365,7 @@ fn a_table_says_what_would_tell_more() {
         doctor.stdout
     );
     // On a machine that was read, nothing of the kind is said.
-    let dir = laid_out(&Machine::load("broken"));
+    let dir = Machine::load("broken").laid_out();
     let table = Gdr::new().sysroot(dir.path()).args(["topo"]).run().stdout;
     assert!(!table.contains("this source does not tell"), "{table}");
 }

@@ -80,8 +80,7 @@ fn the_ports_that_a_person_expects_are_found() {
         let Some(wanted) = machine.expect().acs_findings else {
             continue;
         };
-        let root = tempfile::tempdir().expect("a temporary directory");
-        machine.lay_out(root.path());
+        let root = machine.laid_out();
         let dump = file(&root, "dump.json", &rdma_topo(&machine, root.path()));
         let told = findings(from(&dump), "pcie.acs");
         let bad = |finding: &&Value| finding[0] == "fail" || finding[0] == "warn";
@@ -115,8 +114,7 @@ fn management_functions_are_no_rows() {
 
 fn laid_out(name: &str) -> (Machine, TempDir) {
     let machine = Machine::load(name);
-    let root = tempfile::tempdir().expect("a temporary directory");
-    machine.lay_out(root.path());
+    let root = machine.laid_out();
     (machine, root)
 }
 

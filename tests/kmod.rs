@@ -12,7 +12,7 @@ use gdr::kmod::initramfs::{self, Reading};
 use gdr::kmod::{self, Config};
 use gdr::model::{self, Directive, Fact, Initramfs, Modprobe};
 use gdr::world::World;
-use support::{Need, need};
+use support::{Need, need, scratch};
 
 /// The directories that kmod 30, the oldest that a test meets, reads; `modprobe -C` names them in this order.
 const DIRECTORIES: [&str; 4] = [
@@ -24,7 +24,7 @@ const DIRECTORIES: [&str; 4] = [
 
 /// A root whose library says that its kmod is 30.
 fn root() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = scratch();
     for directory in DIRECTORIES {
         fs::create_dir_all(dir.path().join(directory)).expect("a directory");
     }

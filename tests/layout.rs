@@ -6,18 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Machine, Need, gdr, names, need, shared};
-use tempfile::TempDir;
-
-fn laid_out(machine: &Machine) -> TempDir {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    machine.lay_out(dir.path());
-    dir
-}
+use support::{Machine, Need, gdr, names, need, scratch, shared};
 
 #[test]
 fn sysfs_has_the_shape_of_the_real_one() {
-    let dir = laid_out(&Machine::load("grace-gh200"));
+    let dir = Machine::load("grace-gh200").laid_out();
     let read = |path: &str| std::fs::read_to_string(dir.path().join(path)).expect(path);
     let resolved = |path: &str| dir.path().join(path).canonicalize().expect(path);
     let gpu = "sys/bus/pci/devices/0019:01:00.0";
@@ -43,7 +36,7 @@ fn sysfs_has_the_shape_of_the_real_one() {
 
 #[test]
 fn the_broken_machine_is_broken() {
-    let dir = laid_out(&Machine::load("broken"));
+    let dir = Machine::load("broken").laid_out();
     let at = |path: &str| dir.path().join("sys/bus/pci/devices").join(path);
     let size = |path: &str| std::fs::read(at(path)).map(|bytes| bytes.len()).ok();
     assert_eq!(size("0000:02:00.0/config"), Some(0));
@@ -60,7 +53,7 @@ fn the_broken_machine_is_broken() {
 /// A captured GPU's resource file, as the kernel printed it there.
 #[test]
 fn captured_resources_come_back() {
-    let dir = laid_out(&Machine::load("h200-x2"));
+    let dir = Machine::load("h200-x2").laid_out();
     let path = "sys/bus/pci/devices/0000:00:06.0/resource";
     let text = std::fs::read_to_string(dir.path().join(path)).expect(path);
     let none = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
@@ -104,7 +97,7 @@ fn recorded_machines_equal_the_recorders_own_layout() {
     }
     let corpus = std::fs::read_dir(shared().join("corpus")).expect("shared/corpus");
     for file in corpus.filter_map(Result::ok).map(|entry| entry.path()) {
-        let theirs = tempfile::tempdir().expect("a temporary directory");
+        let theirs = scratch();
         let python = Command::new("python3")
             .arg(shared().join("tools/sysroot.py"))
             .arg(&file)
@@ -114,7 +107,7 @@ fn recorded_machines_equal_the_recorders_own_layout() {
         assert!(python.success(), "sysroot.py on {}", file.display());
         let machine = Machine::from_corpus(&file);
         assert!(!machine.matrix.is_empty(), "{} has a matrix", file.display());
-        let ours = laid_out(&machine);
+        let ours = machine.laid_out();
         let (ours, theirs) = (facts(ours.path()), facts(theirs.path()));
         assert_eq!(ours.len(), machine.devices.len());
         for (bdf, want) in &theirs {

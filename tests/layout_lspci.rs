@@ -6,13 +6,6 @@ use std::path::Path;
 use std::process::Command;
 
 use support::{Machine, Need, names, need};
-use tempfile::TempDir;
-
-fn laid_out(machine: &Machine) -> TempDir {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    machine.lay_out(dir.path());
-    dir
-}
 
 fn lspci(root: &Path, options: &[&str]) -> String {
     let path = format!("sysfs.path={}", root.join("sys/bus/pci").display());
@@ -45,7 +38,7 @@ fn lspci_reads_every_machine() {
     }
     for name in names() {
         let machine = Machine::load(&name);
-        let dir = laid_out(&machine);
+        let dir = machine.laid_out();
         let output = lspci(dir.path(), &["-vvv", "-nn", "-D"]);
         if name == "broken" {
             // It must be broken where it says so: lspci is not the one to be spared.
@@ -67,7 +60,7 @@ fn lspci_draws_a_cascade() {
     if !need(Need::Lspci) {
         return;
     }
-    let dir = laid_out(&Machine::load("cascade-asymmetric"));
+    let dir = Machine::load("cascade-asymmetric").laid_out();
     let tree = lspci(dir.path(), &["-t", "-n"]);
     let drawn = "\
 -[0000:00]-+-00.0
@@ -89,7 +82,7 @@ fn lspci_draws_a_captured_machine_as_it_did_there() {
         return;
     }
     for name in ["vm-iommu-on", "vm-iommu-off"] {
-        let dir = laid_out(&Machine::load(name));
+        let dir = Machine::load(name).laid_out();
         let path = format!("{}/tests/machines/{name}/lspci-tv.txt", env!("CARGO_MANIFEST_DIR"));
         let there = std::fs::read_to_string(&path).expect("lspci-tv.txt");
         // Names stand two blanks behind an address; they are those of the pci.ids there.
@@ -110,7 +103,7 @@ fn lspci_reads_the_registers() {
     if !need(Need::Lspci) {
         return;
     }
-    let dir = laid_out(&Machine::load("hgx-acs-redirect"));
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let show = |bdf: &str| lspci(dir.path(), &["-vvv", "-s", bdf]);
     shows(
         &show("0000:17:02.0"),
@@ -157,7 +150,7 @@ fn lspci_reads_virtual_functions_and_vpd() {
     if !need(Need::Lspci) {
         return;
     }
-    let dir = laid_out(&Machine::load("virtual-functions"));
+    let dir = Machine::load("virtual-functions").laid_out();
     shows(
         &lspci(dir.path(), &["-vvv", "-s", "02:00.0"]),
         &[
@@ -167,7 +160,7 @@ fn lspci_reads_virtual_functions_and_vpd() {
             "VF offset: 1, stride: 1, Device ID: 101e",
         ],
     );
-    let dir = laid_out(&Machine::load("hgx-h100-8gpu-8nic"));
+    let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     shows(
         &lspci(dir.path(), &["-vvv", "-s", "27:00.0"]),
         &[

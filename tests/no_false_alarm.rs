@@ -27,8 +27,7 @@ fn corpus() -> Vec<Machine> {
 
 /// The findings of these checks that fail or warn on a machine, on bare metal.
 fn troubles(machine: &Machine, only: &str) -> Vec<Value> {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    machine.lay_out(dir.path());
+    let dir = machine.laid_out();
     let run = Gdr::new()
         .sysroot(dir.path())
         .args([

@@ -10,7 +10,7 @@ use std::path::Path;
 use gdr::model::{Hex, Part, Recorded, Snapshot};
 use gdr::snapshot::{Known, mask};
 use serde_json::Value;
-use support::{Gdr, Machine};
+use support::{Gdr, Machine, scratch};
 
 /// The files below `root` as a snapshot has them.
 fn record(root: &Path, at: &str, files: &mut BTreeMap<String, Recorded>) {
@@ -103,8 +103,7 @@ fn gdr_says_the_same_of_a_masked_machine() {
         "virtual-functions",
         "vm-iommu-on",
     ] {
-        let (plain, masked) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        Machine::load(name).lay_out(plain.path());
+        let (plain, masked) = (Machine::load(name).laid_out(), scratch());
         for (path, text) in [
             ("proc/sys/kernel/hostname", "mlx5\n"),
             ("etc/machine-id", "8f2c1a449d3e11eeb9620242ac120002\n"),
@@ -144,7 +143,7 @@ fn what_is_somebodys_own_is_not_recorded() {
         "GPU-1234",
         "private-module",
     ];
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = scratch();
     let root = dir.path().join("root");
     fs::create_dir(&root).expect("a directory");
     Machine::load("sound").lay_out(&root);

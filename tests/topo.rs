@@ -7,13 +7,6 @@ use std::path::Path;
 
 use serde_json::Value;
 use support::{Gdr, Machine, Need, names, need, recorded, shared};
-use tempfile::TempDir;
-
-fn laid_out(machine: &Machine) -> TempDir {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    machine.lay_out(dir.path());
-    dir
-}
 
 fn topo(root: &Path, args: &[&str]) -> String {
     let run = Gdr::new().sysroot(root).args(["topo"]).args(args).run();
@@ -67,7 +60,7 @@ fn every_machine_is_as_a_person_expects_it() {
     for name in names() {
         let machine = Machine::load(&name);
         let expect = machine.expect();
-        let dir = laid_out(&machine);
+        let dir = machine.laid_out();
         let document: Value = serde_json::from_str(&topo(dir.path(), &["--format", "json", "--pci"])).expect("JSON");
         cells += compare(&name, &document, &expect.classes);
         cells += compare(&name, &document, &expect.classes_by_device);
@@ -126,7 +119,7 @@ fn recorded_machines_have_the_classes_that_nvidia_smi_printed() {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "json") {
             let machine = Machine::from_corpus(&path);
-            let dir = laid_out(&machine);
+            let dir = machine.laid_out();
             cells += compare(&path.display().to_string(), &document(dir.path()), &machine.matrix);
         }
     }
@@ -138,7 +131,7 @@ fn recorded_machines_have_the_classes_that_nvidia_smi_printed() {
 fn the_bytes_are_those_of_nvidia_smi() {
     for name in ["h200-x1", "h200-x2", "h200-x8"] {
         let machine = Machine::load(name);
-        let dir = laid_out(&machine);
+        let dir = machine.laid_out();
         for (sample, args) in samples() {
             let wanted = machine.nvidia_smi(&sample).expect("a sample");
             let run = Gdr::new().sysroot(dir.path()).args(["topo"]).args(&args).run();
@@ -183,7 +176,7 @@ fn snapshots_have_the_bytes_of_nvidia_smi() {
 
 #[test]
 fn an_unknown_branch_is_said_to_be_unknown() {
-    let dir = laid_out(&Machine::load("hgx-acs-redirect"));
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     std::fs::write(dir.path().join("sys/module/nvidia/version"), "470.82.01\n").expect("the version");
     let run = Gdr::new()
         .sysroot(dir.path())
@@ -202,7 +195,7 @@ fn an_unknown_branch_is_said_to_be_unknown() {
 
 #[test]
 fn nics_have_rows_and_a_legend_as_nvidia_smi_prints_them() {
-    let dir = laid_out(&Machine::load("numa-minus-one"));
+    let dir = Machine::load("numa-minus-one").laid_out();
     let text = topo(dir.path(), &["--format", "nvidia-smi"]);
     let nic = text
         .lines()
@@ -215,7 +208,7 @@ fn nics_have_rows_and_a_legend_as_nvidia_smi_prints_them() {
 
 #[test]
 fn a_path_names_each_hop() {
-    let dir = laid_out(&Machine::load("cascade-asymmetric"));
+    let dir = Machine::load("cascade-asymmetric").laid_out();
     let document = document(dir.path());
     let long = document["paths"]
         .as_array()
@@ -236,14 +229,14 @@ fn a_path_names_each_hop() {
 
 #[test]
 fn a_path_to_an_nvme_controller_needs_no_other_option() {
-    let dir = laid_out(&Machine::load("hgx-acs-redirect"));
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     let path = topo(dir.path(), &["--path", "GPU0", "nvme0"]);
     assert!(path.starts_with("GPU0 (NVIDIA H100 80GB HBM3) to NVME0"), "{path}");
 }
 
 #[test]
 fn pairs_are_ready_lines() {
-    let dir = laid_out(&Machine::load("hgx-h100-8gpu-8nic"));
+    let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let text = topo(dir.path(), &["--pairs"]);
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("env ")).collect();
     assert_eq!(lines.len(), 8, "{text}");
@@ -270,14 +263,14 @@ fn pairs_are_ready_lines() {
 
 #[test]
 fn nvme_controllers_are_rows_on_request() {
-    let dir = laid_out(&Machine::load("hgx-h100-8gpu-8nic"));
+    let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let controllers = |args: &[&str]| topo(dir.path(), args).matches("\nNVME").count();
     assert_eq!((controllers(&[]), controllers(&["--nvme"])), (0, 2));
 }
 
 #[test]
 fn colour_is_asked_for_or_absent() {
-    let dir = laid_out(&Machine::load("hgx-acs-redirect"));
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
     assert!(!topo(dir.path(), &[]).contains('\u{1b}'));
     let painted = topo(dir.path(), &["--color", "always"]);
     // Green PIX, red SYS.
@@ -290,7 +283,7 @@ fn colour_is_asked_for_or_absent() {
 #[test]
 fn check_fails_where_the_best_nic_is_a_bad_one() {
     let code = |name: &str| {
-        let dir = laid_out(&Machine::load(name));
+        let dir = Machine::load(name).laid_out();
         Gdr::new().sysroot(dir.path()).args(["topo", "--check"]).run().code
     };
     assert_eq!(code("hgx-h100-8gpu-8nic"), 0);

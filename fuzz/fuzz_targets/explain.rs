@@ -1,6 +1,7 @@
 //! Any bytes as a log: they are read to their end, and what is quoted of them steers no terminal.
 //!
 //! `cargo +nightly fuzz run explain fuzz/corpus/explain fuzz/seeds/explain`
+
 #![no_main]
 
 use std::sync::LazyLock;

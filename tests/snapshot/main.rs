@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::{Gdr, Machine, Run, names};
+use support::{Gdr, Machine, Run, names, scratch};
 use tempfile::TempDir;
 
 /// What a machine is asked in these tests: every format, and every part of the topology.
@@ -50,7 +50,7 @@ fn text_of(path: &Path) -> &str {
 
 /// A machine laid out, and its snapshot.
 fn recorded(name: &str, more: &[&str]) -> (TempDir, PathBuf) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = scratch();
     let root = dir.path().join("root");
     fs::create_dir(&root).expect("a directory");
     Machine::load(name).lay_out(&root);

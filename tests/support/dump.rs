@@ -26,8 +26,7 @@ pub fn everywhere() -> Vec<(String, Machine, TempDir)> {
         }
     }
     let laid_out = machines.into_iter().map(|(name, machine)| {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        machine.lay_out(dir.path());
+        let dir = machine.laid_out();
         (name, machine, dir)
     });
     laid_out.collect()

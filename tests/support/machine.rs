@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::bars;
 use super::device::{Device, Rdma};
 use super::expect::{Expect, Matrix};
 use super::files::Content;
+use super::scratch::scratch;
 use super::{layout, tree};
 
 /// The files beside `machine.json` that hold what a library answered there.
@@ -73,6 +75,13 @@ impl Machine {
     /// What nvidia-smi printed there (`nvidia-smi topo -m` is "topo-m"), byte for byte.
     pub fn nvidia_smi(&self, file: &str) -> Option<Vec<u8>> {
         fs::read(home(&self.name).join("nvidia-smi").join(file)).ok()
+    }
+
+    /// Writes the machine as a root directory of its own.
+    pub fn laid_out(&self) -> TempDir {
+        let dir = scratch();
+        self.lay_out(dir.path());
+        dir
     }
 
     /// Writes the machine as a root directory below `dir`, which must exist.

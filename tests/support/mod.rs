@@ -19,6 +19,7 @@ mod layout;
 mod machine;
 mod need;
 mod run;
+mod scratch;
 mod sysfs;
 mod tree;
 
@@ -31,3 +32,4 @@ pub use expect::{AcsFinding, Expect};
 pub use machine::{Machine, names, recorded};
 pub use need::{Need, need, shared};
 pub use run::{Gdr, Run, gdr};
+pub use scratch::scratch;

@@ -31,6 +31,8 @@ pub enum Need {
     Cxx,
     /// nm and readelf.
     Binutils,
+    /// The headers of libibverbs.
+    VerbsHeaders,
     /// Prometheus's promtool.
     Promtool,
     /// Python's jsonschema.
@@ -64,6 +66,7 @@ impl Need {
             Self::C => in_path("cc"),
             Self::Cxx => in_path("c++"),
             Self::Binutils => in_path("nm") && in_path("readelf"),
+            Self::VerbsHeaders => Path::new("/usr/include/infiniband/verbs.h").is_file(),
             Self::Promtool => in_path("promtool"),
             Self::JsonSchema => in_path("python3") && python_has("jsonschema"),
             Self::Kmod => in_path("modprobe") && in_path("depmod"),
@@ -96,6 +99,7 @@ impl Need {
             Self::C => "cc is not in PATH".to_owned(),
             Self::Cxx => "c++ is not in PATH".to_owned(),
             Self::Binutils => "nm or readelf is not in PATH".to_owned(),
+            Self::VerbsHeaders => "no infiniband/verbs.h (Debian's libibverbs-dev)".to_owned(),
             Self::Promtool => "promtool is not in PATH (Debian's prometheus)".to_owned(),
             Self::JsonSchema => "python3 has no jsonschema (Debian's python3-jsonschema)".to_owned(),
             Self::Kmod => "modprobe or depmod is not in PATH".to_owned(),

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::io::Write;
 
-use crate::machine::{integer, machine};
+use crate::machine::MACHINE;
 
 /// `CUresult`.
 pub type Return = u32;
@@ -18,19 +18,12 @@ pub const INVALID_CONTEXT: Return = 201;
 
 /// Notes the call, hangs or fails if the machine file says so of this function, else runs `body`.
 pub fn answer(function: &str, body: impl FnOnce() -> Result<(), Return>) -> Return {
-    let machine = machine();
-    if let Some(log) = machine["log"].as_str() {
+    if let Some(log) = MACHINE["log"].as_str() {
         let file = std::fs::File::options().create(true).append(true).open(log);
         // A test that finds no line fails by itself.
         let _ = file.and_then(|mut file| file.write_all(format!("{function}\n").as_bytes()));
     }
-    if machine["hang_in"] == function {
-        loop {
-            std::thread::sleep(std::time::Duration::from_secs(3600));
-        }
-    }
-    let error = machine["errors"].get(function).and_then(integer);
-    if let Some(code) = error.and_then(|code| Return::try_from(code).ok()) {
+    if let Some(code) = MACHINE.fault(function) {
         return code;
     }
     body().map_or_else(|code| code, |()| SUCCESS)
@@ -39,7 +32,7 @@ pub fn answer(function: &str, body: impl FnOnce() -> Result<(), Return>) -> Retu
 /// The index behind a device.
 pub fn index(device: Device) -> Result<usize, Return> {
     match usize::try_from(device) {
-        Ok(index) if index < crate::machine::count() => Ok(index),
+        Ok(index) if index < MACHINE.count() => Ok(index),
         _ => Err(INVALID_DEVICE),
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::answer::{Device, INVALID_VALUE, Return, answer, index, put, put_text};
-use crate::machine::{self, integer};
+use crate::machine::{self, MACHINE, integer};
 
 /// cuda.h's function.
 ///
@@ -13,7 +13,7 @@ use crate::machine::{self, integer};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetName(out: *mut c_char, length: c_int, device: Device) -> Return {
     answer("cuDeviceGetName", || {
-        let name = machine::gpu(index(device)?, "name").and_then(|name| name.as_str());
+        let name = MACHINE.gpu(index(device)?, "name").and_then(|name| name.as_str());
         // SAFETY: this function's own condition.
         unsafe { put_text(out, length, name.unwrap_or("Fake GPU")) }
     })
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn cuDeviceGetName(out: *mut c_char, length: c_int, device
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetPCIBusId(out: *mut c_char, length: c_int, device: Device) -> Return {
     answer("cuDeviceGetPCIBusId", || {
-        let bdf = machine::gpu(index(device)?, "bdf").and_then(|bdf| bdf.as_str());
+        let bdf = MACHINE.gpu(index(device)?, "bdf").and_then(|bdf| bdf.as_str());
         // SAFETY: this function's own condition.
         unsafe { put_text(out, length, bdf.ok_or(INVALID_VALUE)?) }
     })
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn cuDeviceGetUuid(out: *mut [u8; 16], device: Device) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(out: *mut usize, device: Device) -> Return {
     answer("cuDeviceTotalMem_v2", || {
-        let memory = machine::gpu(index(device)?, "memory").and_then(|memory| memory.as_u64());
+        let memory = MACHINE.gpu(index(device)?, "memory").and_then(|memory| memory.as_u64());
         let memory = usize::try_from(memory.unwrap_or(1 << 34)).unwrap_or(usize::MAX);
         // SAFETY: this function's own condition.
         unsafe { put(out, memory) }

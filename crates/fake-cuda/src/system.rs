@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::answer::{Device, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE, Return, answer, index, put};
-use crate::machine::{count, integer, machine};
+use crate::machine::{MACHINE, integer};
 
 /// cuda.h's function. An empty `CUDA_VISIBLE_DEVICES` hides every GPU, as it does from the real one.
 #[unsafe(no_mangle)]
@@ -25,7 +25,7 @@ pub extern "C" fn cuInit(flags: u32) -> Return {
 pub unsafe extern "C" fn cuDriverGetVersion(out: *mut c_int) -> Return {
     // SAFETY: this function's own condition.
     answer("cuDriverGetVersion", || unsafe {
-        put(out, integer(&machine()["driver_version"]).unwrap_or(13_000))
+        put(out, integer(&MACHINE["driver_version"]).unwrap_or(13_000))
     })
 }
 
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn cuDriverGetVersion(out: *mut c_int) -> Return {
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetCount(out: *mut c_int) -> Return {
-    let count = c_int::try_from(count()).unwrap_or(c_int::MAX);
+    let count = c_int::try_from(MACHINE.count()).unwrap_or(c_int::MAX);
     // SAFETY: this function's own condition.
     answer("cuDeviceGetCount", || unsafe { put(out, count) })
 }

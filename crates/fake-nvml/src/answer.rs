@@ -5,17 +5,11 @@ use std::ffi::{c_char, c_uint, c_ulong};
 use serde_json::Value;
 
 use crate::layout::{Device, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_SUPPORTED, Return, SUCCESS};
-use crate::machine;
+use crate::machine::MACHINE;
 
 /// Hangs or fails if the machine file says so of this function, else runs `body`.
 pub fn answer(function: &str, body: impl FnOnce() -> Result<(), Return>) -> Return {
-    let machine = machine::machine();
-    if machine["hang_in"] == function {
-        loop {
-            std::thread::sleep(std::time::Duration::from_secs(3600));
-        }
-    }
-    if let Some(code) = machine["errors"].get(function).and_then(machine::number) {
+    if let Some(code) = MACHINE.fault(function) {
         return code;
     }
     body().map_or_else(|code| code, |()| SUCCESS)
@@ -24,14 +18,14 @@ pub fn answer(function: &str, body: impl FnOnce() -> Result<(), Return>) -> Retu
 /// The index behind a handle.
 pub fn index(device: Device) -> Result<usize, Return> {
     match device {
-        1.. if device <= machine::count() => Ok(device - 1),
+        1.. if device <= MACHINE.count() => Ok(device - 1),
         _ => Err(INVALID_ARGUMENT),
     }
 }
 
 /// A GPU's value; what the file does not say is not supported.
 pub fn gpu(device: Device, key: &str) -> Result<&'static Value, Return> {
-    machine::gpu(index(device)?, key).ok_or(NOT_SUPPORTED)
+    MACHINE.gpu(index(device)?, key).ok_or(NOT_SUPPORTED)
 }
 
 /// A number, `true` and `false` being 1 and 0.
@@ -39,7 +33,7 @@ pub fn number(value: &Value) -> Result<u32, Return> {
     value
         .as_bool()
         .map(u32::from)
-        .or_else(|| machine::number(value))
+        .or_else(|| fake_machine::number(value))
         .ok_or(NOT_SUPPORTED)
 }
 
@@ -85,7 +79,7 @@ pub unsafe fn put_set(out: *mut c_ulong, length: c_uint, value: &Value) -> Resul
         .as_array()
         .ok_or(NOT_SUPPORTED)?
         .iter()
-        .filter_map(machine::number)
+        .filter_map(fake_machine::number)
     {
         *words
             .get_mut((member / c_ulong::BITS) as usize)

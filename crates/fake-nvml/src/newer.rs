@@ -9,7 +9,7 @@ use crate::layout::{
     ARGUMENT_VERSION_MISMATCH, ConfidentialCaps, ConfidentialSettings, ConfidentialState, Device, FabricInfo,
     FabricInfoV2, FabricInfoV3, NOT_SUPPORTED, Return,
 };
-use crate::machine::machine;
+use crate::machine::MACHINE;
 
 numbers! {
     nvmlDeviceGetNumaNodeId = "numa_node";
@@ -180,5 +180,5 @@ pub unsafe extern "C" fn nvmlSystemGetConfComputeSettings(out: *mut Confidential
 }
 
 fn confidential(key: &str) -> Result<c_uint, Return> {
-    number(&machine()["confidential_compute"][key])
+    number(&MACHINE["confidential_compute"][key])
 }

@@ -7,11 +7,11 @@ use serde_json::Value;
 use crate::answer::{answer, index, number, put};
 use crate::device::address;
 use crate::layout::{Device, INVALID_ARGUMENT, NOT_SUPPORTED, PciInfo, Return};
-use crate::machine;
+use crate::machine::{self, MACHINE};
 
 fn link(device: Device, link: c_uint) -> Result<&'static Value, Return> {
     let index = index(device)?;
-    if machine::gpu(index, "links").is_none() {
+    if MACHINE.gpu(index, "links").is_none() {
         // NVML_NVLINK_MAX_LINKS of nvml.h 13.
         return Err(if link < 18 { NOT_SUPPORTED } else { INVALID_ARGUMENT });
     }

@@ -4,13 +4,13 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use crate::answer::{answer, put, put_text};
 use crate::layout::{Device, INVALID_ARGUMENT, NOT_SUPPORTED, Return};
-use crate::machine::{self, machine};
+use crate::machine::MACHINE;
 
 /// nvml.h's function; `init_error` is what it returns.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInit_v2() -> Return {
     answer("nvmlInit_v2", || {
-        machine::number(&machine()["init_error"]).map_or(Ok(()), Err)
+        fake_machine::number(&MACHINE["init_error"]).map_or(Ok(()), Err)
     })
 }
 
@@ -18,7 +18,7 @@ pub extern "C" fn nvmlInit_v2() -> Return {
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> Return {
     answer("nvmlInitWithFlags", || {
-        machine::number(&machine()["init_error"]).map_or(Ok(()), Err)
+        fake_machine::number(&MACHINE["init_error"]).map_or(Ok(()), Err)
     })
 }
 
@@ -37,7 +37,7 @@ pub extern "C" fn nvmlShutdown() -> Return {
 pub unsafe extern "C" fn nvmlSystemGetDriverVersion(out: *mut c_char, length: c_uint) -> Return {
     // SAFETY: this function's own condition.
     answer("nvmlSystemGetDriverVersion", || unsafe {
-        put_text(out, length, &machine()["driver_version"])
+        put_text(out, length, &MACHINE["driver_version"])
     })
 }
 
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn nvmlSystemGetDriverVersion(out: *mut c_char, length: c_
 pub unsafe extern "C" fn nvmlSystemGetNVMLVersion(out: *mut c_char, length: c_uint) -> Return {
     // SAFETY: this function's own condition.
     answer("nvmlSystemGetNVMLVersion", || unsafe {
-        put_text(out, length, &machine()["nvml_version"])
+        put_text(out, length, &MACHINE["nvml_version"])
     })
 }
 
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion_v2(out: *mut c_int) -> R
 }
 
 fn cuda() -> Result<c_int, Return> {
-    machine()["cuda_driver_version"]
+    MACHINE["cuda_driver_version"]
         .as_i64()
         .and_then(|version| c_int::try_from(version).ok())
         .ok_or(NOT_SUPPORTED)
@@ -91,7 +91,7 @@ fn cuda() -> Result<c_int, Return> {
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetCount_v2(out: *mut c_uint) -> Return {
-    let count = c_uint::try_from(machine::count()).unwrap_or(c_uint::MAX);
+    let count = c_uint::try_from(MACHINE.count()).unwrap_or(c_uint::MAX);
     // SAFETY: this function's own condition.
     answer("nvmlDeviceGetCount_v2", || unsafe { put(out, count) })
 }
@@ -105,11 +105,12 @@ pub unsafe extern "C" fn nvmlDeviceGetCount_v2(out: *mut c_uint) -> Return {
 pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, out: *mut Device) -> Return {
     answer("nvmlDeviceGetHandleByIndex_v2", || {
         let index = index as usize;
-        if index >= machine::count() {
+        if index >= MACHINE.count() {
             return Err(INVALID_ARGUMENT);
         }
-        machine::gpu(index, "error")
-            .and_then(machine::number)
+        MACHINE
+            .gpu(index, "error")
+            .and_then(fake_machine::number)
             .map_or(Ok(()), Err)?;
         // SAFETY: this function's own condition.
         unsafe { put(out, index + 1) }

@@ -89,9 +89,9 @@ pub unsafe fn ibv_post_srq_recv(srq: *mut ibv_srq, work: *mut ibv_recv_wr, bad: 
 ///
 /// # Safety
 ///
-/// The context is null or open; `attributes` leads to room for one.
+/// The context is open; `attributes` leads to room for one.
 pub unsafe fn ibv_query_port(context: *mut ibv_context, port: u8, attributes: *mut ibv_port_attr) -> c_int {
-    // SAFETY: the context is null or open.
+    // SAFETY: the context is open.
     if let Some(query) = unsafe { extended_query_port(context) } {
         // SAFETY: the provider's function, with the caller's arguments and the size of what they lead to.
         return unsafe { query(context, port, attributes, size_of::<ibv_port_attr>()) };

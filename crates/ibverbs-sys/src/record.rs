@@ -80,7 +80,8 @@ macro_rules! records {
     };
 }
 
-/// Declares constants of C in groups: `mod name` for the values of an enumeration, `flags Name` for bits that are combined.
+/// Declares constants of C in groups: `values name` for an enumeration in a module of its own, `plain name` for one whose values
+/// stand beside its type, `flags name` for bits that are combined. Which it is follows how `ibverbs` names them.
 macro_rules! constants {
     ($( $(#[$meta:meta])* $kind:ident $group:ident { $( $name:ident = $value:expr, )* } )*) => {
         $( constants!(@one $kind $(#[$meta])* $group { $( $name = $value, )* }); )*

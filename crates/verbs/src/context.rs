@@ -30,6 +30,15 @@ pub enum Dmabuf {
 /// The largest GID table that is read: devices have 16 to 512 entries a port.
 const MOST_GIDS: usize = 65536;
 
+/// EIO: what an answer becomes that is no error number.
+const NO_NUMBER: c_int = 5;
+
+/// EOPNOTSUPP: the provider's library has no such operation.
+const NO_PROVIDER: i32 = 95;
+
+/// EPROTONOSUPPORT: the kernel has none.
+const NO_KERNEL: i32 = 93;
+
 impl Context {
     /// Opens a device by its name, whatever the state of its ports.
     ///
@@ -109,7 +118,8 @@ impl Context {
         // SAFETY: the context is open, and `entries` has room for as many as it says.
         let count = unsafe { raw::ibv_query_gid_table(self.as_raw(), entries.as_mut_ptr(), entries.len(), 0) };
         let Ok(count) = usize::try_from(count) else {
-            let errno = c_int::try_from(-count).unwrap_or(libc_eio());
+            let errno = count.checked_neg().and_then(|errno| c_int::try_from(errno).ok());
+            let errno = errno.unwrap_or(NO_NUMBER);
             return self.answered("ibv_query_gid_table", errno).map(|()| Vec::new());
         };
         entries.truncate(count);
@@ -138,8 +148,6 @@ impl Context {
         }
         // SAFETY: nothing of it is in use any more.
         unsafe { raw::ibv_dealloc_pd(pd) };
-        const NO_PROVIDER: i32 = 95;
-        const NO_KERNEL: i32 = 93;
         Ok(match errno {
             NO_PROVIDER | NO_KERNEL if region.is_null() => Dmabuf::Refuses(errno),
             errno => Dmabuf::Registers(errno),
@@ -176,11 +184,6 @@ impl Drop for Context {
         // SAFETY: it is open and closed here alone. What it says then is of no use to anybody.
         unsafe { raw::ibv_close_device(self.as_raw()) };
     }
-}
-
-/// An input or output error: what a number that is none becomes.
-const fn libc_eio() -> c_int {
-    5
 }
 
 /// The library's list of devices, given back when it is dropped.

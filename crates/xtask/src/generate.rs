@@ -1,4 +1,5 @@
-//! Files that are generated and committed: completions, man pages, JSON schemas, lists of checks and symptoms. A test fails where one is stale.
+//! Files that are generated and committed: completions, man pages, JSON schemas, lists of checks and symptoms. A test fails
+//! where one is stale.
 
 use std::fs;
 use std::path::{Path, PathBuf};

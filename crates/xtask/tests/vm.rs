@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -28,15 +28,19 @@ fn root() -> &'static Path {
     })
 }
 
-/// gdr as built for tests. Cargo gives a test only its own package's binaries.
-fn gdr() -> PathBuf {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "gdr"])
-        .current_dir(root())
-        .status()
-        .expect("cargo");
-    assert!(built.success(), "gdr does not build");
-    root().join("target/debug/gdr")
+/// A program of the workspace, below `target/debug`. Cargo gives a test only its own package's binaries; with this selection
+/// nothing is compiled that a run of all tests has not compiled already.
+fn built(program: &str) -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--workspace", "--bins", "--examples"])
+            .current_dir(root())
+            .status()
+            .expect("cargo");
+        assert!(built.success(), "the workspace does not build");
+    });
+    root().join("target/debug").join(program)
 }
 
 /// Runs a script in a machine; where its files are. None where this machine cannot run one.
@@ -164,18 +168,43 @@ fn acs_findings(files: &Path, report: &str) -> Vec<Value> {
         .collect()
 }
 
-/// What gdr says of a file that came out of a guest.
+/// gdr on a file that came out of a guest.
+fn gdr_from(file: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(built("gdr"));
+    command.env_clear().arg("--from").arg(file).args(args);
+    command.output().expect("gdr runs")
+}
+
+/// What it says, as JSON.
 fn from(file: &Path, args: &[&str]) -> Value {
-    let output = Command::new(gdr())
-        .arg("--from")
-        .arg(file)
-        .args(args)
-        .output()
-        .expect("gdr runs");
+    let output = gdr_from(file, args);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         let said = String::from_utf8_lossy(&output.stderr);
         panic!("{} {args:?}: {error}: {said}", file.display())
     })
+}
+
+/// A snapshot says here what its machine said there, byte for byte and with its exit status, to root and to a user.
+fn compare_replays(files: &Path) {
+    let text = |path: &Path| fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let questions = text(&files.join("questions.txt"));
+    assert!(questions.lines().count() > 5, "{questions}");
+    for (who, snapshot) in [("root", "snapshot-root.json.zst"), ("user", "snapshot-user.json")] {
+        for question in questions.lines() {
+            let name = question.replace(' ', "_");
+            let live = text(&files.join(who).join(&name));
+            let status = text(&files.join(who).join(name + ".status"));
+            let args: Vec<&str> = question.split(' ').collect();
+            let replayed = gdr_from(&files.join(snapshot), &args);
+            assert!(!live.is_empty(), "{question} as {who}");
+            assert_eq!(String::from_utf8_lossy(&replayed.stdout), live, "{question} as {who}");
+            assert_eq!(
+                replayed.status.code(),
+                status.trim().parse().ok(),
+                "{question} as {who}"
+            );
+        }
+    }
 }
 
 /// The class of each pair, by address.
@@ -246,7 +275,7 @@ fn compare_dumps(files: &Path) {
 
 fn acs_job(machine: &str) -> Option<PathBuf> {
     // Debian's own, which can change users; busybox has another of that name.
-    in_machine(machine, "acs", vec![gdr(), PathBuf::from("/usr/bin/setpriv")])
+    in_machine(machine, "acs", vec![built("gdr"), PathBuf::from("/usr/bin/setpriv")])
 }
 
 #[test]
@@ -254,6 +283,7 @@ fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
     let Some(files) = acs_job("iommu-on") else { return };
     compare_forest(&files);
     compare_dumps(&files);
+    compare_replays(&files);
 
     // Below one switch it fails; in one host bridge it warns; between host bridges, where clearing mends nothing, it is told.
     let between = "0000:40:00.0";
@@ -293,7 +323,7 @@ fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
         );
     }
     // A guest judges no port that belongs to its host, and a user without rights knows nothing of them.
-    let guest = acs_findings(&files, "doctor-guest.json");
+    let guest = acs_findings(&files, "root/doctor_--format_json");
     assert!(guest.iter().all(|finding| finding["outcome"] == "skip"), "{guest:#?}");
     let user = acs_findings(&files, "doctor-user.json");
     assert!(
@@ -310,6 +340,7 @@ fn with_the_iommu_off_the_ports_are_clean() {
     let Some(files) = acs_job("iommu-off") else { return };
     compare_forest(&files);
     compare_dumps(&files);
+    compare_replays(&files);
     let found = acs_findings(&files, "doctor-before.json");
     assert!(
         !found.is_empty() && found.iter().all(|finding| finding["outcome"] == "pass"),
@@ -382,17 +413,8 @@ fn a_power_cut_loses_nothing() {
 }
 
 #[test]
-fn the_machines_are_what_they_say() {
-    for machine in ["iommu-on", "iommu-off"] {
-        if in_machine(machine, "boot", Vec::new()).is_none() {
-            return;
-        }
-    }
-}
-
-#[test]
 fn soft_rdma_sits_where_its_network_device_sits() {
-    let Some(files) = in_machine("rxe", "soft-rdma", vec![gdr()]) else {
+    let Some(files) = in_machine("rxe", "soft-rdma", vec![built("gdr")]) else {
         return;
     };
     let netdev = fs::read_to_string(files.join("netdev.txt")).expect("the netdev's place");
@@ -454,23 +476,12 @@ fn the_double_of_gdrdrv_speaks_the_drivers_abi() {
     }
 }
 
-/// The program that exercises gdrcopy's backend of gdrdrv.
-fn module() -> PathBuf {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "gdrcopy", "--example", "module"])
-        .current_dir(root())
-        .status()
-        .expect("cargo");
-    assert!(built.success(), "the example does not build");
-    root().join("target/debug/examples/module")
-}
-
 #[test]
 fn our_backend_works_with_every_version_of_the_double() {
     if !need(Need::KernelCompiler) {
         return;
     }
-    let Some(files) = in_machine("gdrdrv", "gdrdrv-backend", vec![module()]) else {
+    let Some(files) = in_machine("gdrdrv", "gdrdrv-backend", vec![built("examples/module")]) else {
         return;
     };
     // The script judges; this sees that each version of the module did answer.
@@ -478,17 +489,6 @@ fn our_backend_works_with_every_version_of_the_double() {
     for version in ["2.0", "2.3", "2.4", "2.5", "2.6"] {
         assert!(said.contains(&format!("version {version} attributes")), "{said}");
     }
-}
-
-/// The program that prints what crate verbs tells.
-fn devinfo() -> PathBuf {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "verbs", "--example", "devinfo"])
-        .current_dir(root())
-        .status()
-        .expect("cargo");
-    assert!(built.success(), "the example does not build");
-    root().join("target/debug/examples/devinfo")
 }
 
 /// The value after a key that ibv_devinfo prints, as in `active_mtu:  1024 (3)`: its first word.
@@ -511,7 +511,7 @@ fn finding<'a>(report: &'a Value, id: &str) -> &'a Value {
 
 #[test]
 fn verbs_tell_what_rdma_core_tells() {
-    let Some(files) = in_machine("rxe", "verbs", vec![gdr(), devinfo()]) else {
+    let Some(files) = in_machine("rxe", "verbs", vec![built("gdr"), built("examples/devinfo")]) else {
         return;
     };
     let text = |name: &str| fs::read_to_string(files.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -194,7 +194,7 @@ fn a_large_text_takes_its_time_and_no_more() {
 /// Many short candidates in one long word, many names, many signs.
 #[test]
 fn hostile_texts_take_their_time_and_no_more() {
-    let size = 1 << 20;
+    let size = 1 << 18;
     let repeated = |text: &str| text.repeat(size / text.len());
     for text in [
         repeated("0123456789ab-"),
@@ -210,7 +210,7 @@ fn hostile_texts_take_their_time_and_no_more() {
             let begin = Instant::now();
             mask(&mut snapshot, &known());
             let took = begin.elapsed();
-            assert!(took < Duration::from_secs(100), "{:.40} in {path}: {took:?}", text);
+            assert!(took < Duration::from_secs(25), "{:.40} in {path}: {took:?}", text);
         }
     }
 }

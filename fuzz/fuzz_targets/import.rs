@@ -1,6 +1,7 @@
-//! Any text is read as lspci's without a panic, and what it tells can be judged and drawn.
+//! Any text is read as what another program printed (lspci, lstopo, rdma_topo) without a panic, and what it tells can be judged
+//! and drawn.
 //!
-//! `cargo +nightly fuzz run lspci_text fuzz/corpus/lspci_text fuzz/seeds/lspci_text`
+//! `cargo +nightly fuzz run import fuzz/corpus/import fuzz/seeds/import`
 
 #![no_main]
 
