@@ -356,7 +356,7 @@ fn ports_are_repaired_and_taken_back() {
         return;
     }
     let binaries = vec![
-        gdr(),
+        built("gdr"),
         PathBuf::from("/usr/bin/setpriv"),
         PathBuf::from("/usr/bin/strace"),
     ];
@@ -392,7 +392,7 @@ fn a_power_cut_loses_nothing() {
     assert!(made.expect("mke2fs of e2fsprogs").success());
     let job = Job {
         script: root().join("tests/vm/power.sh"),
-        binaries: vec![gdr()],
+        binaries: vec![built("gdr")],
         timeout: DEADLINE,
         files,
         disk: Some(disk),
