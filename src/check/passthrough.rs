@@ -14,6 +14,11 @@ pub fn holder(device: &PciDevice) -> Option<&str> {
     hands_away(driver).then_some(driver)
 }
 
+/// The GPUs that are this machine's own.
+pub fn own_gpus(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
+    facts.gpus().filter(|gpu| holder(gpu).is_none())
+}
+
 /// The functions that are handed away, as far as their drivers were read.
 pub fn handed(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
     facts.devices().iter().filter(|device| holder(device).is_some())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Ctx, is_undetermined};
+use super::{Ctx, is_undetermined, pcie};
 use crate::model::{Bdf, Finding, Kind, Obstacle, Outcome, Readiness, ReadyState};
 use crate::profile::{Expectations, Profile, Units};
 use crate::topo;
@@ -12,6 +12,17 @@ struct Unit {
     name: String,
     rows: Vec<usize>,
     functions: BTreeSet<Bdf>,
+    /// The ports on the way whose access control its traffic goes by.
+    governing: BTreeSet<Bdf>,
+}
+
+/// How a unit stands; the greater of two counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stand {
+    Ready,
+    /// Something that is required is not known of it.
+    Open,
+    Blocked,
 }
 
 /// How a profile stands. The findings are those under this profile alone.
@@ -20,7 +31,7 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, findings: &[Finding]) -> Read
     let expectations = Expectations::of(std::slice::from_ref(profile));
     let mut blocked: Vec<Obstacle> = Vec::new();
     let mut open: Vec<&Finding> = Vec::new();
-    let mut stands = vec![true; units.len()];
+    let mut stands = vec![Stand::Ready; units.len()];
     let mut everywhere = false;
     for finding in findings {
         let undetermined = is_undetermined(finding, &expectations);
@@ -28,9 +39,19 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, findings: &[Finding]) -> Read
             continue;
         }
         let named = named(ctx, &finding.subject);
-        let touched: Vec<usize> = (0..units.len())
-            .filter(|at| named.is_empty() || units.get(*at).is_some_and(|unit| unit.is_touched(&named)))
+        let touched: Vec<usize> = units
+            .iter()
+            .enumerate()
+            .filter(|(_, unit)| named.is_empty() || unit.is_touched(finding, &named))
+            .map(|(at, _)| at)
             .collect();
+        let stand = match undetermined {
+            true => Stand::Open,
+            false => Stand::Blocked,
+        };
+        for at in &touched {
+            stands[*at] = stand.max(stands[*at]);
+        }
         if undetermined {
             if named.is_empty() || !touched.is_empty() {
                 open.push(finding);
@@ -45,36 +66,37 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, findings: &[Finding]) -> Read
                 .filter_map(|at| Some(units.get(*at)?.name.clone()))
                 .collect(),
         };
-        for at in touched {
-            stands[at] = false;
-        }
         blocked.extend(places.into_iter().map(|place| Obstacle {
             place,
             check: finding.id.clone(),
             message: finding.message.clone(),
         }));
     }
-    let ready: Vec<String> = units
-        .iter()
-        .zip(&stands)
-        .filter(|(_, stands)| **stands)
-        .map(|(unit, _)| unit.name.clone())
-        .collect();
+    let those = |stand: Stand| -> Vec<String> {
+        let standing = units.iter().zip(&stands).filter(|(_, stands)| **stands == stand);
+        standing.map(|(unit, _)| unit.name.clone()).collect()
+    };
+    let (ready, unknown) = (those(Stand::Ready), those(Stand::Open));
     let state = match (blocked.is_empty(), open.is_empty()) {
-        (false, _) if everywhere || ready.is_empty() => ReadyState::NotReady,
-        (false, _) => ReadyState::Partly,
-        (true, false) => ReadyState::Undetermined,
+        (false, _) if everywhere => ReadyState::NotReady,
         (true, true) if units.is_empty() => ReadyState::NotReady,
         (true, true) => ReadyState::Ready,
+        _ if !ready.is_empty() => ReadyState::Partly,
+        (false, _) if unknown.is_empty() => ReadyState::NotReady,
+        _ => ReadyState::Undetermined,
     };
     let warnings = findings
         .iter()
         .filter(|finding| finding.outcome == Outcome::Warn)
         .count();
+    let places = Places {
+        ready: &ready,
+        unknown: &unknown,
+    };
     let text = sentence(
         (profile.title(), profile.units),
         state,
-        &ready,
+        places,
         &blocked,
         &open,
         warnings,
@@ -83,22 +105,29 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, findings: &[Finding]) -> Read
         profile: profile.name.clone(),
         title: profile.title().to_owned(),
         state,
-        ready: if state == ReadyState::NotReady || state == ReadyState::Undetermined {
-            Vec::new()
-        } else {
-            ready
-        },
+        ready,
         blocked,
         text,
     }
 }
 
+/// Where it is ready, and where that is not known.
+struct Places<'a> {
+    ready: &'a [String],
+    unknown: &'a [String],
+}
+
 impl Unit {
     /// Whether one of these is part of it, or on its way. A pair touches those alone that have both of its ends.
-    fn is_touched(&self, named: &[BTreeSet<Name>]) -> bool {
+    fn is_touched(&self, finding: &Finding, named: &[BTreeSet<Name>]) -> bool {
+        // A port redirects those alone whose traffic it decides on: not what goes up through it anyhow.
+        let functions = match finding.id.as_str() {
+            "pcie.acs" => &self.governing,
+            _ => &self.functions,
+        };
         let is_mine = |name: &Name| match name {
             Name::Row(row) => self.rows.contains(row),
-            Name::Function(bdf) => self.functions.contains(bdf),
+            Name::Function(bdf) => functions.contains(bdf),
         };
         named.iter().any(|names| names.iter().all(is_mine))
     }
@@ -111,8 +140,8 @@ enum Name {
     Function(Bdf),
 }
 
-/// The devices that a subject names: `GPU0 (0000:17:00.0), GPU1 (0000:2a:00.0)`, `GPU0–GPU1`, `mlx5_0`, a port's address.
-/// None in `machine`, `driver` or `this process`.
+/// The devices that a subject names: `GPU0 (0000:17:00.0), GPU1 (0000:2a:00.0)`, `GPU0–GPU1`, `mlx5_0`, `mlx5_0/1`, a port's
+/// address. None in `machine`, `driver` or `this process`.
 fn named(ctx: &Ctx<'_>, subject: &str) -> Vec<BTreeSet<Name>> {
     let names = subject.split(',').map(|part| names(ctx, part));
     names.filter(|names| !names.is_empty()).collect()
@@ -120,7 +149,7 @@ fn named(ctx: &Ctx<'_>, subject: &str) -> Vec<BTreeSet<Name>> {
 
 /// The devices that a part of a subject names: one, or the two of a pair.
 fn names(ctx: &Ctx<'_>, part: &str) -> BTreeSet<Name> {
-    part.split([' ', '(', ')', '–'])
+    part.split([' ', '(', ')', '–', '/'])
         .map(|word| word.trim_end_matches([':', ';']))
         .filter(|word| !word.is_empty())
         .filter_map(|word| match ctx.topology.find(word) {
@@ -153,14 +182,19 @@ fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
     let row = |at: &usize| ctx.topology.rows.get(*at);
     let name = rows.iter().filter_map(row).map(|row| row.name.as_str());
     let mut functions: BTreeSet<Bdf> = rows.iter().filter_map(row).filter_map(|row| row.bdf).collect();
+    let mut governing = BTreeSet::new();
     if let [a, b] = rows.as_slice()
         && let Ok(path) = topo::route(ctx.facts, ctx.forest, ctx.topology, *a, *b)
     {
         functions.extend(path.hops.iter().map(|hop| hop.bdf));
+        if !pcie::is_joined(ctx, *a, *b) {
+            governing.extend(pcie::governing(ctx, &path).map(|redirect| redirect.port));
+        }
     }
     Unit {
         name: name.collect::<Vec<_>>().join("–"),
         functions,
+        governing,
         rows,
     }
 }
@@ -168,7 +202,7 @@ fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
 fn sentence(
     (title, kind): (&str, Units),
     state: ReadyState,
-    ready: &[String],
+    places: Places<'_>,
     blocked: &[Obstacle],
     open: &[&Finding],
     warnings: usize,
@@ -177,40 +211,46 @@ fn sentence(
         [] => String::new(),
         places => format!(" on {}", places.join(", ")),
     };
-    match state {
-        ReadyState::Ready => {
+    let ready = format!("{title}: ready{}", on(places.ready));
+    let not = || {
+        let mut places: Vec<String> = Vec::new();
+        for obstacle in blocked {
+            if !places.contains(&obstacle.place) {
+                places.push(obstacle.place.clone());
+            }
+        }
+        format!("not{}: {}", on(&places), reasons(blocked))
+    };
+    let cannot_tell = || format!("cannot tell{}: {}", on(places.unknown), unknown(open));
+    match (state, blocked.is_empty(), open.is_empty()) {
+        (ReadyState::Ready, ..) => {
             let but = match warnings {
                 0 => String::new(),
                 1 => ", with 1 warning".to_owned(),
                 many => format!(", with {many} warnings"),
             };
-            format!("{title}: ready{}{but}.", on(ready))
+            format!("{ready}{but}.")
         }
-        ReadyState::Partly => {
-            let mut places: Vec<String> = Vec::new();
-            for obstacle in blocked {
-                if !places.contains(&obstacle.place) {
-                    places.push(obstacle.place.clone());
-                }
-            }
-            match places.is_empty() {
-                true => format!("{title}: ready{}.", on(ready)),
-                false => format!("{title}: ready{}, not{}: {}", on(ready), on(&places), reasons(blocked)),
-            }
-        }
-        ReadyState::NotReady if blocked.is_empty() => format!("{title}: not ready: {}", nothing(kind)),
-        ReadyState::NotReady => format!("{title}: not ready: {}", reasons(blocked)),
-        ReadyState::Undetermined => {
-            let mut ids: Vec<&str> = open.iter().map(|finding| finding.id.as_str()).collect();
-            ids.dedup();
-            let needs: BTreeSet<&str> = open.iter().filter_map(|finding| finding.needs.as_deref()).collect();
-            let needs = match needs.len() {
-                1 => format!(" (needs {})", needs.into_iter().collect::<String>()),
-                _ => String::new(),
-            };
-            format!("{title}: cannot tell: {} unknown{needs}.", ids.join(", "))
-        }
+        (ReadyState::NotReady, true, _) => format!("{title}: not ready: {}", nothing(kind)),
+        (ReadyState::NotReady, false, _) => format!("{title}: not ready: {}", reasons(blocked)),
+        (ReadyState::Partly, _, true) => format!("{ready}, {}", not()),
+        (ReadyState::Partly, true, _) => format!("{ready}; {}.", cannot_tell()),
+        (ReadyState::Partly, false, false) => format!("{ready}; {}; {}", cannot_tell(), not()),
+        (ReadyState::Undetermined, true, _) => format!("{title}: cannot tell: {}.", unknown(open)),
+        (ReadyState::Undetermined, false, _) => format!("{title}: {}; {}", cannot_tell(), not()),
     }
+}
+
+/// The checks that could not be determined, and what they need where that is one thing.
+fn unknown(open: &[&Finding]) -> String {
+    let mut ids: Vec<&str> = open.iter().map(|finding| finding.id.as_str()).collect();
+    ids.dedup();
+    let needs: BTreeSet<&str> = open.iter().filter_map(|finding| finding.needs.as_deref()).collect();
+    let needs = match needs.len() {
+        1 => format!(" (needs {})", needs.into_iter().collect::<String>()),
+        _ => String::new(),
+    };
+    format!("{} unknown{needs}", ids.join(", "))
 }
 
 /// Why there is nothing that could be ready.
@@ -240,78 +280,4 @@ fn reasons(blocked: &[Obstacle]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::run;
-    use crate::check::testing::{GPU_PORT, machine, set_acs};
-    use crate::model::{Fact, Facts, Why};
-    use crate::profile::SHIPPED;
-    use crate::topo::{Forest, topology};
-
-    fn of(facts: &Facts, profile: &str) -> Readiness {
-        let (_, text) = SHIPPED.iter().find(|(name, _)| *name == profile).expect("a profile");
-        let profile = Profile::parse(profile, text, |_| true).expect("a profile");
-        let ctx = Ctx {
-            facts,
-            topology: &topology(facts),
-            forest: &Forest::new(facts.devices()),
-            expectations: &Expectations::of(std::slice::from_ref(&profile)),
-        };
-        readiness(&ctx, &profile, &run(&ctx))
-    }
-
-    #[test]
-    fn a_sound_machine_is_ready_on_its_pair() {
-        let found = of(&machine(), "rdma");
-        assert_eq!(
-            (found.state, found.ready.as_slice()),
-            (ReadyState::Ready, &["GPU0–NIC0".to_owned()][..])
-        );
-        assert_eq!(found.text, "GPUDirect RDMA: ready on GPU0–NIC0.");
-        assert_eq!(of(&machine(), "gdrcopy").text, "gdrcopy: ready on GPU0.");
-        // One GPU has no peer.
-        let alone = of(&machine(), "p2p");
-        assert_eq!(
-            (alone.state, alone.text.as_str()),
-            (ReadyState::NotReady, "peer to peer: not ready: there are no two GPUs.")
-        );
-    }
-
-    #[test]
-    fn a_port_on_the_way_blocks_the_pair() {
-        let mut facts = machine();
-        set_acs(&mut facts, GPU_PORT, 0x1d);
-        let found = of(&facts, "rdma");
-        assert_eq!(found.state, ReadyState::NotReady);
-        assert_eq!(
-            found
-                .blocked
-                .first()
-                .map(|obstacle| (obstacle.place.as_str(), obstacle.check.as_str())),
-            Some(("GPU0–NIC0", "pcie.acs"))
-        );
-        assert!(found.text.starts_with("GPUDirect RDMA: not ready: "), "{}", found.text);
-    }
-
-    #[test]
-    fn what_concerns_the_machine_blocks_all_of_it() {
-        let mut facts = machine();
-        facts.rdma = Fact::Known(Vec::new());
-        let found = of(&facts, "rdma");
-        assert_eq!(found.state, ReadyState::NotReady);
-        assert!(found.text.contains("rdma.device"), "{}", found.text);
-        assert_eq!(of(&facts, "gdrcopy").state, ReadyState::Ready);
-    }
-
-    #[test]
-    fn what_is_required_and_unknown_is_no_readiness() {
-        let mut facts = machine();
-        facts.process.memlock_soft = Fact::Unknown(Why::Denied);
-        let found = of(&facts, "rdma");
-        assert_eq!(found.state, ReadyState::Undetermined);
-        assert_eq!(
-            found.text,
-            "GPUDirect RDMA: cannot tell: limits.memlock unknown (needs root)."
-        );
-    }
-}
+mod tests;

@@ -110,7 +110,7 @@ pub enum ReadyState {
     Partly,
     /// Nowhere.
     NotReady,
-    /// Nothing stands in its way that is known, and not all that is required is known.
+    /// Nowhere that is known, and of some places not all that is required is known.
     Undetermined,
 }
 

@@ -1,7 +1,7 @@
 //! gpu.bar1: how much of a GPU's memory other devices can reach at a time.
 
 use super::reading::cuda_gpu;
-use crate::check::{Ctx, Judgement, words};
+use crate::check::{Ctx, Judgement, passthrough, words};
 use crate::model::{Bar1, Fact, NvmlGpu, PciDevice, Why};
 
 /// The size of BAR1 on boards that do not resize it.
@@ -9,12 +9,12 @@ const SMALL: u64 = 256 << 20;
 /// Resource flag of memory.
 const MEMORY: u64 = 0x200;
 
-/// Each GPU's BAR1 against its memory.
+/// The BAR1 of each GPU that is this machine's own against its memory.
 pub fn bar1(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
     }
-    ctx.facts.gpus().map(|gpu| judge(ctx, gpu)).collect()
+    passthrough::own_gpus(ctx.facts).map(|gpu| judge(ctx, gpu)).collect()
 }
 
 fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {

@@ -25,7 +25,9 @@ fn judge(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
         (Fact::Known(true), Fact::Known(true)) => "by nv-p2p (nvidia-peermem, gdrdrv) and by dma-buf",
         (Fact::Known(true), _) => "by nv-p2p (nvidia-peermem, gdrdrv)",
         (_, Fact::Known(true)) => "by dma-buf",
-        (Fact::Known(false), _) => return none(subject, gpu),
+        // A driver that does not know the second attribute exports nothing.
+        (Fact::Known(false), Fact::Known(false) | Fact::Unknown(Why::NotCovered)) => return none(subject, gpu),
+        (Fact::Known(false), Fact::Unknown(why)) => return Judgement::unknown(subject, *why, "CUDA attribute 124"),
         (Fact::Unknown(Why::NotCovered), _) => return by_product(subject, device, gpu),
         (Fact::Unknown(why), _) => return Judgement::unknown(subject, *why, "CUDA attributes 116 and 124"),
     };
@@ -114,6 +116,7 @@ mod tests {
             (&no, &no, Outcome::Fail, "no GPUDirect RDMA"),
             (&no, &Fact::default(), Outcome::Fail, "no GPUDirect RDMA"),
             (&Fact::Unknown(Why::Broken), &no, Outcome::Unknown, "unreadable"),
+            (&no, &Fact::Unknown(Why::Broken), Outcome::Unknown, "unreadable"),
         ] {
             let found = only("gpu.rdma-capable", &with(rdma.clone(), dma_buf.clone()));
             assert_eq!(found.outcome, outcome, "{found:#?}");

@@ -2,7 +2,7 @@
 
 use crate::check::modules::road::{self, Road};
 use crate::check::version::{self, Flavour, Generation};
-use crate::check::{Ctx, Judgement, words};
+use crate::check::{Ctx, Judgement, passthrough, words};
 use crate::model::{Fact, PciDevice, Severity};
 
 const SOURCE: &str = "/proc/driver/nvidia/version";
@@ -26,9 +26,7 @@ pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
     .into_iter()
     .filter_map(|generation| {
         let of = |gpu: &&PciDevice| Generation::of_device(gpu) == Some(generation);
-        let gpus: Vec<String> = ctx
-            .facts
-            .gpus()
+        let gpus: Vec<String> = passthrough::own_gpus(ctx.facts)
             .filter(of)
             .map(|gpu| words::device(ctx, gpu.bdf))
             .collect();
@@ -82,7 +80,7 @@ pub fn peermem_is_open(ctx: &Ctx<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{GPU, machine, only, set_device_id};
+    use crate::check::testing::{Edit, GPU, bind, gpu, machine, only, set_device_id};
     use crate::model::{Facts, Outcome, Why};
 
     const CLOSED: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
@@ -109,6 +107,16 @@ mod tests {
             let advice = found.fix.map(|fix| fix.command).unwrap_or_default();
             assert!(device != 0x1db4 || !advice.contains("open"), "never open before Turing");
         }
+    }
+
+    #[test]
+    fn a_guests_gpu_is_no_matter_of_this_driver() {
+        let mut facts = machine();
+        facts.add(gpu("0000:05:00.0"));
+        set_device_id(&mut facts, "0000:05:00.0", 0x1db4);
+        bind(&mut facts, "0000:05:00.0", Some("vfio-pci"));
+        let found = only("gpu.driver-flavour", &facts);
+        assert_eq!((found.outcome, found.subject), (Outcome::Pass, format!("GPU0 ({GPU})")));
     }
 
     #[test]

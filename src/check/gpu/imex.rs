@@ -1,7 +1,7 @@
 //! gpu.imex: where GPUs share memory between machines over NVLink, this user has a channel for it.
 
-use super::reading::{CUDA, cuda_gpu, each, nvml_gpu, own};
-use crate::check::{Ctx, Judgement, unknown_if, words};
+use super::reading::{CUDA, cuda_gpu, each, nvml_gpu};
+use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{Bdf, Fabric, Fact, NodeState, PciDevice, Why};
 
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
@@ -12,7 +12,7 @@ pub fn imex(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
-    let able: Vec<Bdf> = own(ctx)
+    let able: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
         .map(|device| device.bdf)
         .filter(|bdf| cuda_gpu(ctx, *bdf).is_ok_and(|gpu| gpu.fabric_handles == Fact::Known(true)))
         .collect();

@@ -76,7 +76,7 @@ struct Need {
 }
 
 fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Need> {
-    let names = |profile: &str| ctx.expectations.names(profile) || ctx.expectations.names("all");
+    let names = |profile: &str| ctx.expectations.names(profile);
     // A profile of the user's own, and none at all, mean RDMA.
     let others = ["gdrcopy", "p2p"];
     let rdma = names("rdma")

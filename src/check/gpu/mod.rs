@@ -206,9 +206,12 @@ pub const CHECKS: &[Check] = &[
         sources: "NVML, PCI class 0680, cuInit, nvidia-fabricmanager.service",
         severity: Severity::Error,
         why: "On boards with NVLink switches CUDA does not start (802, system not yet initialised) until the fabric \
-            manager has set the switches up.",
+            manager has set the switches up; with confidential computing, until the GPUs are declared ready.",
         cure: "Install and start nvidia-fabricmanager of the driver's version, in a guest on its host.",
-        references: &["https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/"],
+        references: &[
+            "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
+            "docs: NVML, nvmlSystemSetConfComputeGpusReadyState (nvidia-smi conf-compute -srs)",
+        ],
         judge: fabric,
     },
     Check {

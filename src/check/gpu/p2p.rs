@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::reading::{cuda, nvml, own};
-use crate::check::{Ctx, Judgement, unknown_if, words};
+use super::reading::{cuda, nvml};
+use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{Bdf, ComputeCapability, Fact, NvmlPair, P2pCapability, P2pStatus, Why};
 
 const SOURCE: &str = "nvmlDeviceGetP2PStatus";
@@ -34,7 +34,7 @@ pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
-    let gpus: Vec<Bdf> = own(ctx).map(|gpu| gpu.bdf).collect();
+    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
     if gpus.len() < 2 {
         return vec![Judgement::skip("machine", "There are no two GPUs here.")];
     }
@@ -63,7 +63,7 @@ fn judge(ctx: &Ctx<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all: bool) -> Judgem
                 .map(|(a, b)| format!("{}–{}", name(ctx, *a), name(ctx, *b))),
         ),
     };
-    let wanted = ["p2p", "all"].iter().any(|profile| ctx.expectations.names(profile));
+    let wanted = ctx.expectations.names("p2p");
     match grant {
         Grant::Granted => {
             let judgement = Judgement::pass(subject, "The driver grants peer-to-peer, both ways.");
@@ -92,15 +92,14 @@ fn judge(ctx: &Ctx<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all: bool) -> Judgem
 fn grant(ctx: &Ctx<'_>, a: Bdf, b: Bdf) -> Grant {
     let status = status(ctx, a, b);
     let access = access(ctx, a, b);
-    let ok = |status: P2pStatus| status == P2pStatus::Ok;
-    match (access, status) {
+    let refused = |access| Grant::Refused(refusal(ctx, (a, b), access, status));
+    match (&access, status) {
         ((Fact::Known(true), Fact::Known(true)), _) => Grant::Granted,
-        ((Fact::Unknown(_), Fact::Unknown(_)), Some((read, write))) if ok(read) && ok(write) => Grant::Granted,
-        ((Fact::Unknown(_), Fact::Unknown(_)), None) => Grant::Unknown,
-        ((Fact::Unknown(_), Fact::Unknown(_)), Some((P2pStatus::Unknown, _) | (_, P2pStatus::Unknown))) => {
-            Grant::Unknown
-        }
-        (access, status) => Grant::Refused(refusal(ctx, (a, b), &access, status)),
+        ((Fact::Known(false), _) | (_, Fact::Known(false)), _) => refused(&access),
+        // CUDA did not tell of both ways.
+        (_, Some((P2pStatus::Ok, P2pStatus::Ok))) => Grant::Granted,
+        (_, None | Some((P2pStatus::Unknown, _) | (_, P2pStatus::Unknown))) => Grant::Unknown,
+        (_, Some(_)) => refused(&access),
     }
 }
 
@@ -312,6 +311,14 @@ mod tests {
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Pass, "NVML alone");
         facts = with(P2pStatus::Chipset, Fact::default(), Fact::default());
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Fail, "NVML alone");
+        let half = with(P2pStatus::Ok, Fact::Known(true), Fact::default());
+        assert_eq!(
+            judged(&half, &["p2p"]).outcome,
+            Outcome::Pass,
+            "CUDA one way, NVML both"
+        );
+        let half = with(P2pStatus::Unknown, Fact::Known(true), Fact::default());
+        assert_eq!(judged(&half, &["p2p"]).outcome, Outcome::Unknown, "nobody refused");
         facts.nvml = Fact::Unknown(Why::NotCovered);
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
         facts.cuda = Fact::Unknown(Why::TimedOut);

@@ -13,7 +13,7 @@ pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judge
         return vec![unknown];
     }
     let mut judgements: Vec<Judgement> = Vec::new();
-    for judgement in own(ctx).map(judge) {
+    for judgement in passthrough::own_gpus(ctx.facts).map(judge) {
         let shared = matches!(judgement.rule, Rule::Holds | Rule::Unknown | Rule::Skipped);
         let same = |other: &&mut Judgement| {
             let other = Judgement {
@@ -28,11 +28,6 @@ pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judge
         }
     }
     judgements
-}
-
-/// The GPUs that are this machine's own.
-pub fn own<'a>(ctx: &Ctx<'a>) -> impl Iterator<Item = &'a PciDevice> {
-    ctx.facts.gpus().filter(|gpu| passthrough::holder(gpu).is_none())
 }
 
 /// Why a library tells nothing of a GPU, and what would make it.

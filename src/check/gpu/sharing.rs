@@ -1,7 +1,7 @@
 //! gpu.mig, gpu.vgpu, gpu.confidential, gpu.persistence: modes of a GPU that take something of GPUDirect away.
 
-use super::reading::{asked_in_full, each, nvml, nvml_gpu, own};
-use crate::check::{Ctx, Judgement, unknown_if, words};
+use super::reading::{asked_in_full, each, nvml, nvml_gpu};
+use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{Fabric, Fact, Why};
 
 /// Multi-instance mode: RDMA goes on working, peer-to-peer and CPU mappings without gdrdrv do not.
@@ -22,9 +22,7 @@ pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Fact::Known(true) => {
                 let message = "MIG is on: there is no peer-to-peer between GPUs or instances, and without gdrdrv no CPU mapping; \
                                RDMA works, to the instance a process has.";
-                let wanted = ["p2p", "mpi", "all"]
-                    .iter()
-                    .any(|profile| ctx.expectations.names(profile))
+                let wanted = ["p2p", "mpi"].iter().any(|profile| ctx.expectations.names(profile))
                     || (ctx.expectations.names("gdrcopy") && ctx.facts.gdrdrv.version.present().is_none());
                 match wanted {
                     true => Judgement::broken(subject, message),
@@ -76,7 +74,7 @@ pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
-    if own(ctx).next().is_none() {
+    if passthrough::own_gpus(ctx.facts).next().is_none() {
         return Vec::new();
     }
     let nvml = match nvml(ctx) {

@@ -3,7 +3,7 @@
 //! Its file tells before it is loaded: `modules.dep` lists ib_core or ib_uverbs among what it needs if and only if it was
 //! built with their symbols. Built without, its initialisation answers EINVAL and logs nothing.
 
-use super::road;
+use super::road::{self, Road};
 use crate::check::{Ctx, Judgement, rdma, unknown_if, version};
 use crate::model::{Fact, ModuleFile, Severity, Why};
 
@@ -33,12 +33,12 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let message = "Drivers before 470 have no nvidia-peermem: nv_peer_mem is theirs.";
         return vec![Judgement::skip("machine", message)];
     }
-    if let Some(client) = client(ctx) {
+    if let Some(said) = taken(ctx) {
         let judgement = Judgement::pass(
             "nvidia-peermem",
             "nvidia-peermem is loaded, and the RDMA stack took it.",
         );
-        return vec![judgement.evidence(road::CLIENTS, client)];
+        return vec![judgement.evidence(format!("{}, {}", road::MODULE, road::CLIENTS), said)];
     }
     vec![match ctx.facts.module_files.find("nvidia_peermem") {
         Fact::Known(Some(module)) => built(ctx, module),
@@ -55,19 +55,20 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .advice("install the RDMA stack (DOCA-OFED), then reinstall the NVIDIA driver for this kernel"),
         ),
         // In a container the modules of the machine are not there.
-        Fact::Unknown(why) => Judgement::unknown("nvidia-peermem", why, DEP)
-            .needs("gdr doctor on the machine itself, where /lib/modules is"),
+        Fact::Unknown(why) => weigh(
+            ctx,
+            Judgement::unknown("nvidia-peermem", why, DEP)
+                .needs("gdr doctor on the machine itself, where /lib/modules is"),
+        ),
     }]
 }
 
-fn client(ctx: &Ctx<'_>) -> Option<String> {
-    let peers = &ctx.facts.peer_memory;
-    let client = peers
-        .clients
-        .present()?
-        .iter()
-        .find(|name| name.starts_with("nv_mem"))?;
-    (peers.nvidia_peermem == Fact::Known(true)).then(|| client.clone())
+/// What shows that the module is loaded and at work.
+fn taken(ctx: &Ctx<'_>) -> Option<String> {
+    match road::peer_memory(ctx, None) {
+        Road::Open(said) if ctx.facts.peer_memory.nvidia_peermem == Fact::Known(true) => Some(said),
+        _ => None,
+    }
 }
 
 fn kernel(ctx: &Ctx<'_>) -> String {
@@ -124,8 +125,8 @@ fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
             .evidence(SYMBOLS, format!("{SYMBOL} in {}", exporters.join(", ")))
             .advice("reinstall the NVIDIA driver now that the RDMA stack is here (dkms: remove and install it again)"),
         ),
-        Fact::Known(None) => Judgement::unknown("nvidia-peermem", Why::NotCovered, SYMBOLS),
-        Fact::Unknown(why) => Judgement::unknown("nvidia-peermem", *why, SYMBOLS),
+        Fact::Known(None) => weigh(ctx, Judgement::unknown("nvidia-peermem", Why::NotCovered, SYMBOLS)),
+        Fact::Unknown(why) => weigh(ctx, Judgement::unknown("nvidia-peermem", *why, SYMBOLS)),
     }
 }
 
@@ -133,12 +134,15 @@ fn is_stack(name: &str) -> bool {
     name == "ib_core" || name == "ib_uverbs"
 }
 
-/// Where dma-buf is open for every NIC, only software that knows nvidia-peermem alone misses it.
+/// Where dma-buf is open for every NIC, only software that knows nvidia-peermem alone misses it, or its answer.
 fn weigh(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     match road::dma_buf_everywhere(ctx) {
         false => judgement,
         true => Judgement {
-            message: format!("{} dma-buf is open without it.", judgement.message),
+            message: format!(
+                "{}. dma-buf is open without it.",
+                judgement.message.trim_end_matches('.')
+            ),
             ..judgement.weighing(Severity::Info)
         },
     }
@@ -192,6 +196,34 @@ mod tests {
         assert_eq!(
             findings("peermem.buildable", &facts, &["rdma"])[0].outcome,
             Outcome::Info
+        );
+    }
+
+    #[test]
+    fn a_stack_that_lists_no_clients_shows_by_its_users_that_it_took_it() {
+        let mut facts = machine();
+        facts.peer_memory.clients = Fact::Known(None);
+        facts.module_files.on_disk = Fact::Known(None);
+        let module = |name: &str, user: &str| crate::model::Module {
+            name: name.to_owned(),
+            users: vec![user.to_owned()],
+        };
+        let modules = ["nvidia", "ib_core"].map(|name| module(name, "nvidia_peermem"));
+        facts.kernel.modules = Fact::Known(modules.to_vec());
+        assert_eq!(only("peermem.buildable", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn what_is_not_known_of_it_leaves_nothing_open_where_dma_buf_serves() {
+        let mut facts = with(None, &[]);
+        facts.driver = machine().driver;
+        facts.module_files.on_disk = Fact::Known(None);
+        let found = &findings("peermem.buildable", &facts, &["rdma"])[0];
+        assert_eq!((found.outcome, found.severity), (Outcome::Unknown, Severity::Info));
+        assert!(
+            found.message.ends_with(". dma-buf is open without it."),
+            "{}",
+            found.message
         );
     }
 

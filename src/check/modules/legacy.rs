@@ -8,6 +8,8 @@ use crate::model::{Fact, Severity};
 
 const MODULE: &str = "/sys/module/nv_peer_mem";
 const OFED: &str = "/sys/module/mlx5_core/version";
+/// What the kernel's own mlx5_core called itself before it gave up versions.
+const INBOX: &str = "5.0-0";
 /// Since when the driver brings nvidia-peermem.
 const SUCCESSOR: u32 = 470;
 
@@ -72,7 +74,7 @@ fn old(ctx: &Ctx<'_>) -> Judgement {
         Fact::Unknown(why) => return Judgement::unknown("nv_peer_mem", *why, "/sys/module/nv_peer_mem/version"),
     };
     let ofed = match &ctx.facts.module_files.ofed {
-        Fact::Known(ofed) => ofed.as_deref(),
+        Fact::Known(ofed) => ofed.as_deref().filter(|version| *version != INBOX),
         Fact::Unknown(why) => return Judgement::unknown("nv_peer_mem", *why, OFED),
     };
     let newer = numbers(version).as_slice() >= [1, 2].as_slice();
@@ -150,6 +152,8 @@ mod tests {
             ("1.2-0", "5.5-1.0.3", Outcome::Info, "no longer"),
             ("1.2-0", "5.3-1.0.0", Outcome::Warn, "2696789"),
             ("1.3-0", "24.10-1.1.4", Outcome::Info, "no longer"),
+            // The kernel's own.
+            ("1.1-0", "5.0-0", Outcome::Info, "no longer"),
         ] {
             let found = only("peermem.legacy", &old(version, ofed));
             assert_eq!(found.outcome, outcome, "{version} with {ofed}");

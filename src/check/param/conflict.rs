@@ -3,9 +3,9 @@
 mod options;
 
 use super::next::{self, place};
-use crate::check::{Ctx, Judgement, passthrough, words};
+use crate::check::{Ctx, Judgement, passthrough, rdma, words};
 use crate::kmod::{Config, Load, Refusal, nvidia};
-use crate::model::{Command, Directive, Fact, Ids, PciDevice};
+use crate::model::{Command, Directive, Fact};
 
 const DRIVER: &str = "driver";
 
@@ -51,17 +51,7 @@ fn lines(count: usize) -> String {
 
 /// Whether somebody wants the driver here: not where every GPU is handed to guests.
 fn is_wanted(ctx: &Ctx<'_>) -> bool {
-    ctx.facts.gpus().any(|gpu| passthrough::holder(gpu).is_none())
-}
-
-fn has_mellanox(ctx: &Ctx<'_>) -> bool {
-    let is = |device: &PciDevice| {
-        device
-            .ids
-            .known()
-            .is_some_and(|ids| ids.vendor == Ids::MELLANOX && ids.base_class() == 2)
-    };
-    ctx.facts.devices().iter().any(is)
+    passthrough::own_gpus(ctx.facts).next().is_some()
 }
 
 fn is_loaded(ctx: &Ctx<'_>, module: &str) -> bool {
@@ -79,7 +69,8 @@ fn is_loaded(ctx: &Ctx<'_>, module: &str) -> bool {
 
 /// Modules that are not loaded at all, or not by themselves.
 fn refusals(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
-    let nics = NICS.iter().filter(|_| has_mellanox(ctx));
+    let has_nics = rdma::nvidia_nics(ctx.facts).next().is_some();
+    let nics = NICS.iter().filter(|_| has_nics);
     let needed = NEEDED.iter().filter(|_| is_wanted(ctx)).chain(nics);
     let mut found: Vec<Judgement> = needed
         .filter_map(|module| refusal(ctx, config, module).map(|(judgement, _)| judgement))

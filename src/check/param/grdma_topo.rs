@@ -1,7 +1,7 @@
 //! param.grdma-topo: will the driver let a NIC at the GPU's memory, for where both sit?
 
 use super::PARAMS;
-use crate::check::{Ctx, Judgement, rdma, unknown_if, version, words};
+use crate::check::{Ctx, Judgement, passthrough, rdma, unknown_if, version, words};
 use crate::model::{Bdf, Fact, Facts, Ids, PciDevice};
 
 const OPTION: &str = "GrdmaPciTopoCheckOverride";
@@ -26,10 +26,8 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(chipset) => chipset,
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, DEVICES)],
     };
-    let (gpus, coherent): (Vec<&PciDevice>, Vec<&PciDevice>) = ctx
-        .facts
-        .gpus()
-        .partition(|gpu| !gpu.ids.known().is_some_and(Ids::is_coherent_gpu));
+    let (gpus, coherent): (Vec<&PciDevice>, Vec<&PciDevice>) =
+        passthrough::own_gpus(ctx.facts).partition(|gpu| !gpu.ids.known().is_some_and(Ids::is_coherent_gpu));
     if gpus.is_empty() && coherent.is_empty() {
         return vec![Judgement::skip("driver", "There is no GPU.")];
     }

@@ -1,7 +1,7 @@
 //! param.peer-mapping: may CUDA map a NIC's doorbell into the GPU?
 
 use super::{PARAMS, registry_keys as keys};
-use crate::check::{Ctx, Judgement, words};
+use crate::check::{Ctx, Judgement, passthrough, words};
 use crate::model::{Bdf, Fact, Process};
 
 const KEY: &str = "PeerMappingOverride";
@@ -18,7 +18,7 @@ pub fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     // Any value but 0 counts; a GPU's own key goes before the common one.
     let common = keys::key(all, KEY);
     let of = |gpu: Bdf| keys::key_of_device(each, gpu, KEY);
-    let gpus: Vec<Bdf> = ctx.facts.gpus().map(|gpu| gpu.bdf).collect();
+    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
     let single = gpus.iter().all(|gpu| of(*gpu).is_none());
     let subjects: Vec<(String, Option<u32>)> = match single {
         true => vec![("driver".to_owned(), common)],

@@ -3,7 +3,7 @@
 //! As rdma-core's rdma_topo has it: what counts is whether the NIC has the capability, which its firmware shows or hides
 //! (ATS_ENABLED). In virtual machines it is wanted; on bare metal, where GPU and NIC are below the NIC's own switch, it is not.
 
-use super::{Ctx, endpoints};
+use super::{Ctx, own};
 use crate::check::{Judgement, passthrough, unknown_if, words};
 use crate::model::{Bdf, Fact, Ids, Kind, Meeting, PlatformKind, Row, Why};
 use crate::topo;
@@ -23,10 +23,10 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     };
     let handed: Vec<(String, Bdf)> = passthrough::handed(ctx.facts)
-        .filter(|device| device.ids.known().is_some_and(is_nic))
+        .filter(|device| device.ids.known().is_some_and(has_setting))
         .map(|device| (device.bdf.to_string(), device.bdf))
         .collect();
-    let own = endpoints(ctx).filter(|(row, bdf)| row.kind == Kind::Nic && handed.iter().all(|(_, other)| other != bdf));
+    let own = own(ctx).filter(|(row, _)| row.kind == Kind::Nic);
     let nics: Vec<(String, Bdf, bool)> = match guest {
         true => own.map(|(row, bdf)| (words::row(row), bdf, true)).collect(),
         false => {
@@ -48,8 +48,9 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .collect()
 }
 
-fn is_nic(ids: &Ids) -> bool {
-    ids.base_class() == 0x02
+/// Whether it is a NIC whose firmware has the setting: of others nobody says what they need.
+fn has_setting(ids: &Ids) -> bool {
+    ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02
 }
 
 /// Whether a GPU meets this NIC at a bridge of the NIC's maker: the switch that is part of the card.
@@ -78,14 +79,13 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
         }
         None => return Judgement::unknown(name, Why::NotCovered, &source),
     };
-    let card = if guest { "on the host, of the card" } else { "" };
+    // The card has another address on the host.
+    let (at, card) = match guest {
+        true => ("on the host: ", "CARD".to_owned()),
+        false => ("", bdf.to_string()),
+    };
     let set = |value: u8| {
-        let command =
-            format!("mlxconfig -d {bdf} set ATS_ENABLED={value}, then reset the card (mlxfwreset) or power cycle");
-        match card.is_empty() {
-            true => command,
-            false => format!("{card}: {command}"),
-        }
+        format!("{at}mlxconfig -d {card} set ATS_ENABLED={value}, then reset the card (mlxfwreset) or power cycle")
     };
     let (judgement, value) = match (wanted, has) {
         (true, true) => (
@@ -125,7 +125,7 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, GPU, NIC, bind, findings, machine, only};
+    use crate::check::testing::{Edit, NIC, bind, findings, machine, only};
     use crate::model::config::Ats;
     use crate::model::{Facts, Outcome};
 
@@ -153,7 +153,13 @@ mod tests {
         facts.platform.hypervisor_flag = Fact::Known(true);
         let found = only("pcie.ats", &facts);
         assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.fix.expect("advice").command.starts_with("on the host"));
+        assert!(
+            found
+                .fix
+                .expect("advice")
+                .command
+                .starts_with("on the host: mlxconfig -d CARD")
+        );
         with_ats(&mut facts);
         assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Pass);
     }
@@ -173,6 +179,13 @@ mod tests {
         let found = only("pcie.ats", &facts);
         assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Info, NIC));
         assert!(found.fix.expect("advice").command.contains("ATS_ENABLED=1"));
+        let card = facts.device_mut(NIC);
+        card.ids = card.ids.clone().map(|ids| Ids { vendor: 0x8086, ..ids });
+        assert_eq!(
+            only("pcie.ats", &facts).outcome,
+            Outcome::Skip,
+            "no setting of its firmware is known"
+        );
     }
 
     #[test]
@@ -195,6 +208,5 @@ mod tests {
             findings("pcie.ats", &Facts::default(), &[])[0].outcome,
             Outcome::Unknown
         );
-        let _ = GPU;
     }
 }

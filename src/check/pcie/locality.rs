@@ -1,6 +1,6 @@
 //! pcie.locality: each GPU has a NIC near it.
 
-use crate::check::{Ctx, Judgement, rdma, unknown_if, words};
+use crate::check::{Ctx, Judgement, passthrough, rdma, unknown_if, words};
 use crate::model::{Kind, Match, Verdict, Why};
 
 /// Each GPU's best NIC, as the topology pairs them.
@@ -15,13 +15,18 @@ pub fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let matches = ctx.topology.matches.iter();
     let judgements: Vec<Judgement> = matches.filter_map(|found| judge(ctx, found)).collect();
     match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", "There is no GPU.")],
+        true => vec![Judgement::skip("machine", "This machine itself uses no GPU.")],
         false => judgements,
     }
 }
 
 fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
     let row = ctx.topology.rows.get(found.row).filter(|row| row.kind == Kind::Gpu)?;
+    let device = row.bdf.and_then(|bdf| ctx.facts.device(bdf));
+    if device.is_some_and(|device| passthrough::holder(device).is_some()) {
+        // Its partners are those of the virtual machine that has it.
+        return None;
+    }
     let subject = words::row(row);
     let guest = ctx.facts.platform.is_guest();
     let message = match guest {
@@ -69,7 +74,7 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, NIC, bdf, findings, machine, only, root_port};
+    use crate::check::testing::{Edit, GPU, NIC, bdf, bind, findings, machine, only, root_port};
     use crate::model::{Fact, Facts, Outcome, Place, RootBus, Why};
 
     /// The NIC below another root port of this root bus, or of another one.
@@ -105,6 +110,14 @@ mod tests {
         let found = only("pcie.locality", &facts);
         assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
         assert!(found.message.contains("hypervisor's"));
+    }
+
+    #[test]
+    fn a_gpu_that_a_virtual_machine_has_needs_no_nic_here() {
+        let mut facts = moved(0x80);
+        facts.driver.gpus = Fact::Known(Default::default());
+        bind(&mut facts, GPU, Some("vfio-pci"));
+        assert_eq!(only("pcie.locality", &facts).outcome, Outcome::Skip);
     }
 
     #[test]

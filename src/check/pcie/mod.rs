@@ -23,7 +23,7 @@ use shared::shared;
 
 pub use acs::held_below;
 pub use iommu::is_translated;
-pub use ports::{Ports, Redirecting, ports, redirecting};
+pub use ports::{Ports, Redirecting, governing, is_joined, ports, redirecting};
 
 use super::{Check, Ctx, passthrough};
 use crate::model::{Bdf, Ids, Kind, Row, Severity};
@@ -43,11 +43,14 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "pcie.acs",
-        rule: "No port on the way between a GPU and its NICs, or a peer without NVLink, redirects their traffic.",
+        rule: "No port on the way between a GPU and its best NICs, or a peer without NVLink, redirects their traffic. Below \
+            one switch: error; meeting at one host bridge: warn; between host bridges: info.",
         sources: "configuration space: Access Control Services",
         severity: Severity::Warn,
         why: "Access Control Services that redirect requests or completions send traffic between two devices below one \
-            switch up to the root complex and back: it is slow, may stop, and with some root complexes corrupts.",
+            switch up to the root complex and back: it is slow, may stop, and with some root complexes corrupts. What \
+            meets at a host bridge goes up anyhow; the bits then send it through the IOMMU, which works where that does not \
+            translate. Between host bridges clearing them mends nothing.",
         cure: "Clear the redirect bits on those ports: gdr fix-acs, or the setpci command of the finding.",
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs",

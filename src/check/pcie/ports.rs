@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::check::{Ctx, words};
-use crate::model::{Bdf, Fact, Kind, Meeting, Row, Severity, Why};
-use crate::topo::{self, Role};
+use crate::check::{Ctx, passthrough, words};
+use crate::model::{Bdf, Fact, Kind, Meeting, Path, Row, Severity, Why};
+use crate::topo::{self, Redirect, Role};
 
 /// All ports on the ways of the pairs.
 #[derive(Default)]
@@ -63,8 +63,8 @@ pub fn redirecting(ctx: &Ctx<'_>) -> bool {
 
 /// The devices without a known place, where they could have a partner.
 fn lost(ctx: &Ctx<'_>) -> Vec<String> {
-    let alone = super::endpoints(ctx).count() < 2 || ctx.topology.rows_of(Kind::Gpu).next().is_none();
-    super::endpoints(ctx)
+    let alone = super::own(ctx).count() < 2 || super::own(ctx).all(|(row, _)| row.kind != Kind::Gpu);
+    super::own(ctx)
         .filter(|(row, bdf)| {
             let place = ctx.facts.device(*bdf).and_then(|of| of.place.known());
             !alone && place.is_none_or(|place| !place.rooted && has_unknown_pair(ctx, row))
@@ -85,7 +85,8 @@ fn has_unknown_pair(ctx: &Ctx<'_>, row: &Row) -> bool {
     })
 }
 
-/// Each GPU with its best NICs, and GPUs with each other where no NVLink is known to join them.
+/// Each GPU with its best NICs, and GPUs with each other where no NVLink is known to join them. What is handed to a
+/// virtual machine has no pair here.
 pub fn pairs(ctx: &Ctx<'_>) -> Vec<(usize, usize)> {
     let topology = ctx.topology;
     let is_gpu = |row: usize| topology.rows.get(row).is_some_and(|row| row.kind == Kind::Gpu);
@@ -96,15 +97,34 @@ pub fn pairs(ctx: &Ctx<'_>) -> Vec<(usize, usize)> {
     let gpus: Vec<usize> = topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
     for (at, a) in gpus.iter().enumerate() {
         for b in &gpus[at + 1..] {
-            let joined = topology
-                .pair(*a, *b)
-                .is_some_and(|pair| pair.nvlinks.known().is_some_and(|links| *links > 0));
-            if !joined {
+            if !is_joined(ctx, *a, *b) {
                 pairs.push((*a, *b));
             }
         }
     }
+    let is_handed = |row: usize| {
+        let device = topology.rows.get(row).and_then(|row| ctx.facts.device(row.bdf?));
+        device.is_some_and(|device| passthrough::holder(device).is_some())
+    };
+    pairs.retain(|(a, b)| !is_handed(*a) && !is_handed(*b));
     pairs
+}
+
+/// Whether NVLink is known to join a pair.
+pub fn is_joined(ctx: &Ctx<'_>, a: usize, b: usize) -> bool {
+    let pair = ctx.topology.pair(a, b);
+    pair.is_some_and(|pair| pair.nvlinks.known().is_some_and(|links| *links > 0))
+}
+
+/// What the ports do whose access control a pair's traffic goes by. What goes up to the root complex anyhow passes the
+/// ports of switches whatever their bits are.
+pub fn governing(ctx: &Ctx<'_>, path: &Path) -> impl Iterator<Item = Redirect> {
+    let below_a_switch = matches!(path.meeting, Meeting::Bridge(_));
+    let redirects = topo::redirects(ctx.forest, path).into_iter();
+    redirects.filter(move |redirect| {
+        let role = ctx.forest.device(redirect.port).map(|device| ctx.forest.role(device));
+        below_a_switch || role != Some(Role::DownstreamPort)
+    })
 }
 
 fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
@@ -114,20 +134,15 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
         // Two rows of one function, or a place that is not known.
         return;
     };
-    let (below_a_switch, weight) = match path.meeting {
-        Meeting::Bridge(_) => (true, Severity::Error),
-        Meeting::HostBridge(_) => (false, Severity::Warn),
+    let weight = match path.meeting {
+        Meeting::Bridge(_) => Severity::Error,
+        Meeting::HostBridge(_) => Severity::Warn,
         // Between host bridges it goes through the root complex whatever the bits are, and that the way is long is
         // pcie.locality's to say. The kernel sets these bits wherever an IOMMU is on: a warning would be on every such
         // machine, and clearing them mends nothing.
-        Meeting::Interconnect(..) => (false, Severity::Info),
+        Meeting::Interconnect(..) => Severity::Info,
     };
-    for redirect in topo::redirects(ctx.forest, &path) {
-        // What goes up to the root complex anyhow passes the switch's ports whatever their bits are.
-        let role = ctx.forest.device(redirect.port).map(|device| ctx.forest.role(device));
-        if !below_a_switch && role == Some(Role::DownstreamPort) {
-            continue;
-        }
+    for redirect in governing(ctx, &path) {
         let bits = match redirect.bits {
             Fact::Known(bits) if bits.is_empty() => {
                 ports.clean.insert(redirect.port);

@@ -1,8 +1,8 @@
 //! pcie.shared: who else's traffic goes over the narrowest link between a GPU and its NIC.
 
 use super::{Ctx, own};
-use crate::check::{Judgement, unknown_if, words};
-use crate::model::{Bdf, Fact, Kind, Meeting, Path, Why};
+use crate::check::{Judgement, rdma, unknown_if, words};
+use crate::model::{Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
 use crate::topo;
 
 /// Each GPU with the NIC that it is paired with.
@@ -66,12 +66,27 @@ pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
             )
         }));
     }
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "There is no GPU with a NIC over PCI Express.",
-        )],
-        false => judgements,
+    if judgements.is_empty() {
+        judgements.push(no_pair(ctx));
+    }
+    judgements
+}
+
+/// No pair, or none whose way is known.
+fn no_pair(ctx: &Ctx<'_>) -> Judgement {
+    let lost = ctx
+        .topology
+        .matches
+        .iter()
+        .filter(|found| found.verdict == Verdict::Unknown);
+    let rows = lost.filter_map(|found| ctx.topology.rows.get(found.row));
+    let gpus: Vec<String> = rows
+        .filter(|row| row.kind == Kind::Gpu && !row.coherent)
+        .map(words::row)
+        .collect();
+    match gpus.is_empty() || rdma::cards(ctx.facts).next().is_none() {
+        true => Judgement::skip("machine", "There is no GPU with a NIC over PCI Express."),
+        false => Judgement::unknown(words::list(gpus), Why::NotCovered, "/sys/bus/pci/devices: places"),
     }
 }
 
@@ -175,6 +190,9 @@ mod tests {
             facts.device_mut(port).config.express = Fact::Unknown(Why::Denied);
         }
         assert_eq!(only("pcie.shared", &facts).outcome, Outcome::Unknown);
+        let mut lost = machine();
+        lost.device_mut(NIC).place = Fact::Unknown(Why::Denied);
+        assert_eq!(only("pcie.shared", &lost).outcome, Outcome::Unknown);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("pcie.shared", &facts).outcome, Outcome::Skip);
         assert_eq!(only("pcie.shared", &Facts::default()).outcome, Outcome::Unknown);

@@ -1,10 +1,9 @@
 //! rdma.device: NICs that can do RDMA, and their nodes. Software devices and the management functions of NVSwitch
 //! systems are no NICs.
 
+use super::{CLASS, nvidia_nics, rdma_module};
 use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::{Fact, Facts, Ids, NodeFile, RdmaDevice, Why};
-
-const CLASS: &str = "/sys/class/infiniband";
+use crate::model::{Fact, Facts, NodeFile, RdmaDevice, Why};
 
 /// The RDMA devices that are cards on the PCI bus.
 pub fn cards(facts: &Facts) -> impl Iterator<Item = &RdmaDevice> {
@@ -48,11 +47,8 @@ pub fn device(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn none(ctx: &Ctx<'_>) -> Judgement {
-    let functions = ctx.facts.devices().iter().filter(|device| {
-        let nic = |ids: &Ids| ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02;
-        device.ids.known().is_some_and(nic)
-    });
-    let idle: Vec<String> = functions.map(|device| device.bdf.to_string()).collect();
+    let nics = || nvidia_nics(ctx.facts);
+    let idle: Vec<String> = nics().map(|nic| nic.bdf.to_string()).collect();
     let judgement = Judgement::broken("machine", "There is no NIC with RDMA.").evidence(CLASS, "no card");
     match idle.is_empty() {
         true => judgement.advice(
@@ -61,7 +57,8 @@ fn none(ctx: &Ctx<'_>) -> Judgement {
         false => judgement
             .evidence("/sys/bus/pci/devices", idle.join(", "))
             .advice(format!(
-                "modprobe mlx5_ib: there are NVIDIA NICs at {} without an RDMA device",
+                "modprobe {}: there are NVIDIA NICs at {} without an RDMA device",
+                rdma_module(nics()),
                 idle.join(", ")
             )),
     }

@@ -5,7 +5,7 @@ use crate::model::{Fact, Module, Severity};
 
 const MODULES: &str = "/proc/modules";
 
-/// Modules of MLNX_OFED and DOCA-OFED use this one, the kernel's own do not.
+/// Modules of MLNX_OFED and DOCA-OFED use this one (modinfo: depends), the kernel's own do not.
 const MARK: &str = "mlx_compat";
 
 /// What both stacks have, under the same names.

@@ -15,8 +15,8 @@ mod provider;
 mod uar_map;
 mod write_ordering;
 
-use super::{Check, Ctx, Judgement};
-use crate::model::{Fact, RdmaDevice, Severity};
+use super::{Check, Ctx, Judgement, passthrough};
+use crate::model::{Fact, Facts, Ids, PciDevice, RdmaDevice, Severity};
 pub use device::{cards, device, driver};
 
 /// The checks of this family, in the order of a report.
@@ -36,13 +36,18 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "rdma.mixed-stack",
         rule: "The loaded RDMA modules are of one stack: the kernel's own, or those of MLNX_OFED or DOCA-OFED.",
-        sources: "/proc/modules (who uses mlx_compat), /usr/bin/ofed_info",
+        sources: "/proc/modules (who uses mlx_compat, as all modules of OFED do and none of the kernel's own), \
+            /usr/bin/ofed_info",
         severity: Severity::Error,
         why: "Modules of two stacks refuse each other's symbols ('disagrees about version'), and nvidia-peermem works only with \
               the one that it was built with.",
         cure: "Install the OFED modules for the running kernel (its packages rebuild them with DKMS), or remove OFED \
             whole.",
-        references: &["docs: NVIDIA DOCA-OFED, Installation"],
+        references: &[
+            "docs: NVIDIA DOCA-OFED, Installation",
+            "https://github.com/cifsd-team/ksmbd/issues/574",
+            "https://github.com/microsoft/lisa/pull/3134",
+        ],
         judge: mixed_stack::mixed_stack,
     },
     Check {
@@ -94,14 +99,17 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "rdma.port",
-        rule: "A port is active, and over Ethernet it has a RoCE v2 address that others can reach, usable in this \
-            namespace.",
-        sources: "/sys/class/infiniband/*/ports/*, /sys/class/net",
+        rule: "A port is active, over Ethernet it has a RoCE v2 address that others can reach, usable in this \
+            namespace, and its packets carry what they can. The MTU is judged on active ports alone: below 1024 bytes \
+            it warns, below 4096 it is worth knowing.",
+        sources: "/sys/class/infiniband/*/ports/*, /sys/class/net; under --live active_mtu and max_mtu of ibv_query_port",
         severity: Severity::Warn,
         why: "A port that is down carries nothing. Programs address a RoCE peer by an index into the GID table: an index of the \
-              wrong kind, or of an interface in another namespace, ends in timeouts (status 12, errno 110).",
+              wrong kind, or of an interface in another namespace, ends in timeouts (status 12, errno 110). A packet has \
+              headers of up to 96 bytes, whatever it carries.",
         cure: "Bring the link up; on InfiniBand start a subnet manager; on Ethernet give the interface an IP address, and let \
-               the index variables name a RoCE v2 entry.",
+               the index variables name a RoCE v2 entry; an interface MTU of 4192 or more, on switch and peers too, lets \
+               packets carry 4096 bytes.",
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
             "https://docs.kernel.org/admin-guide/abi-stable.html",
@@ -211,6 +219,28 @@ fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Judgement) -> Vec<Jud
             Fact::Unknown(why) => Judgement::unknown(&nic.name, why, "the NIC's driver"),
         }]
     })
+}
+
+/// NVIDIA's NICs on the bus that this machine itself uses, whether they are RDMA devices or not.
+pub fn nvidia_nics(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
+    let is_nic = |ids: &Ids| ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02;
+    let nics = facts.devices().iter();
+    nics.filter(move |device| device.ids.known().is_some_and(is_nic) && passthrough::holder(device).is_none())
+}
+
+/// The module that makes RDMA devices of these NICs.
+fn rdma_module<'a>(mut nics: impl Iterator<Item = &'a PciDevice>) -> &'static str {
+    let is_mlx4 = |nic: &PciDevice| {
+        let driver = nic
+            .attributes
+            .as_ref()
+            .and_then(|attributes| attributes.driver.present());
+        driver.is_some_and(|driver| driver == "mlx4_core")
+    };
+    match nics.all(is_mlx4) {
+        true => "mlx4_ib",
+        false => "mlx5_ib",
+    }
 }
 
 /// The kernel driver of Connect-IB, ConnectX-4 and later, and BlueField.

@@ -1,8 +1,8 @@
 //! rdma.modules: what is in the RDMA core has its nodes, and NVIDIA's NICs are in it.
 
-use super::{CLASS, cards};
+use super::{CLASS, nvidia_nics, rdma_module};
 use crate::check::{Ctx, Judgement, unknown_if, words};
-use crate::model::{Fact, Ids, PciDevice};
+use crate::model::Fact;
 
 const VERBS: &str = "/sys/class/infiniband_verbs";
 
@@ -22,14 +22,19 @@ pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     if !without_node.is_empty() {
         let list = words::list(&without_node);
-        return vec![
-            Judgement::broken(
+        let judgement = match without_node.len() == devices.count() {
+            true => Judgement::broken(
                 "machine",
                 format!("There is no verbs node for {list}: ib_uverbs is not loaded."),
             )
-            .evidence(VERBS, format!("none for {list}"))
             .fix("rdma-modules", "modprobe ib_uverbs"),
-        ];
+            false => Judgement::broken(
+                "machine",
+                format!("There is no verbs node for {list}, while others have theirs: ib_uverbs made none for it."),
+            )
+            .advice("dmesg | grep -e uverbs -e infiniband tells why"),
+        };
+        return vec![judgement.evidence(VERBS, format!("none for {list}"))];
     }
     if devices.clone().next().is_none() {
         return vec![nothing(ctx)];
@@ -45,41 +50,31 @@ pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
     ]
 }
 
-/// No RDMA device: right where there is no NIC, else NVIDIA's need mlx5_ib.
+/// No RDMA device: right where there is no NIC, else NVIDIA's need their module.
 fn nothing(ctx: &Ctx<'_>) -> Judgement {
-    let nics: Vec<String> = ctx
-        .facts
-        .devices()
-        .iter()
-        .filter(|device| is_mellanox_nic(device))
-        .map(|device| device.bdf.to_string())
-        .collect();
+    let nics = || nvidia_nics(ctx.facts);
     // A namespace that has none of them says nothing of the modules.
     let elsewhere = ctx.facts.rdma_stack.shared == Fact::Known(Some(false));
-    if nics.is_empty() || elsewhere || cards(ctx.facts).next().is_some() {
+    if nics().next().is_none() || elsewhere {
         return Judgement::skip("machine", "There is no RDMA device.");
     }
-    let list = words::list(&nics);
+    let list = words::list(nics().map(|nic| nic.bdf));
     Judgement::broken(
         "machine",
         format!("There are NVIDIA NICs at {list}, and none is an RDMA device."),
     )
     .evidence(CLASS, "empty, or not there")
     .evidence("/sys/bus/pci/devices", list)
-    .fix("rdma-modules", "modprobe mlx5_ib && modprobe ib_uverbs")
-}
-
-fn is_mellanox_nic(device: &PciDevice) -> bool {
-    device
-        .ids
-        .known()
-        .is_some_and(|ids| ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02)
+    .fix(
+        "rdma-modules",
+        format!("modprobe {} && modprobe ib_uverbs", rdma_module(nics())),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, NIC, machine, only};
+    use crate::check::testing::{Edit, NIC, bind, machine, only, rdma};
     use crate::model::{Facts, Outcome, Why};
 
     #[test]
@@ -90,6 +85,16 @@ mod tests {
         let found = only("rdma.modules", &facts);
         assert_eq!(found.outcome, Outcome::Warn);
         assert_eq!(found.fix.expect("a fix").command, "modprobe ib_uverbs");
+        if let Fact::Known(devices) = &mut facts.rdma {
+            devices.push(rdma("mlx5_1", "0000:04:00.1"));
+        }
+        let found = only("rdma.modules", &facts);
+        assert!(
+            found.message.contains("for mlx5_0, while others have"),
+            "{}",
+            found.message
+        );
+        assert!(found.fix.is_some_and(|fix| fix.command.contains("dmesg")));
         facts.nic_mut().uverbs = Fact::Unknown(Why::Denied);
         assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Unknown);
         assert_eq!(only("rdma.modules", &Facts::default()).outcome, Outcome::Unknown);
@@ -102,10 +107,18 @@ mod tests {
         let found = only("rdma.modules", &facts);
         assert_eq!(found.outcome, Outcome::Warn);
         assert!(found.message.contains(NIC), "{}", found.message);
+        assert!(found.fix.is_some_and(|fix| fix.command.starts_with("modprobe mlx5_ib")));
+        bind(&mut facts, NIC, Some("mlx4_core"));
+        let found = only("rdma.modules", &facts);
+        assert!(found.fix.is_some_and(|fix| fix.command.starts_with("modprobe mlx4_ib")));
+        bind(&mut facts, NIC, Some("vfio-pci"));
+        assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Skip, "a guest has it");
+        bind(&mut facts, NIC, Some("mlx5_core"));
         facts.rdma_stack.shared = Fact::Known(Some(false));
         assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Skip);
         facts.rdma_stack.shared = Fact::Known(Some(true));
-        facts.devices_mut().retain(|device| !is_mellanox_nic(device));
+        let nic = crate::check::testing::bdf(NIC);
+        facts.devices_mut().retain(|device| device.bdf != nic);
         assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Skip);
     }
 }

@@ -1,7 +1,7 @@
 //! rdma.nonprefetchable: a NIC's doorbells for GPUs that are older than Pascal.
 
 use super::{each_mlx5, is_virtual};
-use crate::check::{Ctx, Judgement, words};
+use crate::check::{Ctx, Judgement, passthrough, words};
 use crate::model::config::BarKind;
 use crate::model::{Fact, FirmwareSetting, Ids, RdmaDevice, Why};
 
@@ -13,9 +13,7 @@ pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
     }
-    let old: Vec<_> = ctx
-        .facts
-        .gpus()
+    let old: Vec<_> = passthrough::own_gpus(ctx.facts)
         .filter(|gpu| gpu.ids.known().is_some_and(Ids::is_before_pascal))
         .map(|gpu| words::device(ctx, gpu.bdf))
         .collect();

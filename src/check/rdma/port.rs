@@ -2,10 +2,17 @@
 
 use super::{CLASS, each_card};
 use crate::check::{Ctx, Judgement};
-use crate::model::{Fact, GidReach, Kind, Match, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsTrial};
+use crate::model::{Fact, GidReach, Kind, Match, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial};
 
 /// The kind of an address that is routed.
 const ROCE_V2: &str = "RoCE v2";
+
+/// The payloads that a packet can have, in bytes.
+const PAYLOADS: [u32; 5] = [256, 512, 1024, 2048, 4096];
+/// What an interface with the usual MTU of 1500 lets a packet carry.
+const USUAL: u32 = 1024;
+/// What a packet's headers take of the interface's MTU (rdma/ib_addr.h, iboe_get_mtu).
+const HEADERS: u32 = 96;
 
 /// Each port of each NIC; and the machine, where none is up.
 pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -54,8 +61,10 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
     };
     let layer = port.link_layer.known().map_or("", String::as_str);
     let linked = matches!(&port.physical_state, Fact::Known(state) if state == "LinkUp");
+    let told = told(ctx, nic, port);
     let judgement = match (state.as_str(), layer) {
-        ("ACTIVE", "Ethernet") => ethernet(ctx, nic, subject, &path, &port.gids),
+        ("ACTIVE", "Ethernet") => ethernet(ctx, nic, subject, &path, &port.gids, told),
+        ("ACTIVE", "InfiniBand") => infiniband(subject, told),
         ("ACTIVE", _) => Judgement::pass(subject, "The port is active."),
         ("INIT", "InfiniBand") if linked => Judgement::broken(
             subject,
@@ -68,28 +77,56 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
     if let Fact::Known(rate) = &port.rate {
         judgement = judgement.evidence(format!("{path}/rate"), rate);
     }
-    match payload(ctx, nic, port) {
+    match told.and_then(|told| told.active_mtu) {
+        // It means nothing of a port that is not active.
         Some(mtu) if state == "ACTIVE" => judgement.evidence("ibv_query_port: active_mtu", format!("{mtu} bytes")),
         _ => judgement,
     }
 }
 
-/// The payload of a packet, which sysfs does not show and an open device does.
-fn payload(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Option<u32> {
+/// What an open device tells of a port: its payloads, which sysfs does not show.
+fn told<'a>(ctx: &Ctx<'a>, nic: &RdmaDevice, port: &RdmaPort) -> Option<&'a VerbsPort> {
     let Fact::Known(VerbsOutcome::Read(verbs)) = &ctx.facts.verbs else {
         return None;
     };
     let VerbsTrial::Opened(device) = verbs.trials.as_ref()?.get(&nic.name)? else {
         return None;
     };
-    let tried = device
-        .ports
-        .iter()
-        .find(|tried| u32::from(tried.number) == port.number)?;
-    tried.active_mtu
+    let mut ports = device.ports.iter();
+    ports.find(|tried| u32::from(tried.number) == port.number)
 }
 
-fn ethernet(ctx: &Ctx<'_>, nic: &RdmaDevice, subject: String, path: &str, gids: &Fact<Vec<RdmaGid>>) -> Judgement {
+fn infiniband(subject: String, told: Option<&VerbsPort>) -> Judgement {
+    match told.map(|told| (told.active_mtu, told.largest_mtu)) {
+        Some((Some(bytes), Some(largest))) if bytes < largest => small(
+            subject,
+            bytes,
+            format!(
+                "The port is active; its packets carry {bytes} bytes of {largest}: the other end of the link takes no more, or \
+                 the subnet manager has set it so."
+            ),
+        )
+        .advice("smpquery portinfo, for this port and for the switch's, shows what each can (MtuCap) and has (NeighborMTU)"),
+        _ => Judgement::pass(subject, "The port is active."),
+    }
+}
+
+/// A port whose packets carry less than they could: a fault below what is usual.
+fn small(subject: String, bytes: u32, message: String) -> Judgement {
+    match bytes < USUAL {
+        true => Judgement::broken(subject, message),
+        false => Judgement::info(subject, message),
+    }
+}
+
+fn ethernet(
+    ctx: &Ctx<'_>,
+    nic: &RdmaDevice,
+    subject: String,
+    path: &str,
+    gids: &Fact<Vec<RdmaGid>>,
+    told: Option<&VerbsPort>,
+) -> Judgement {
     let gids = match gids {
         Fact::Known(gids) => gids,
         Fact::Unknown(why) => return Judgement::unknown(subject, *why, &format!("{path}/gids")),
@@ -105,6 +142,7 @@ fn ethernet(ctx: &Ctx<'_>, nic: &RdmaDevice, subject: String, path: &str, gids: 
             Some((variable, message)) => Judgement::broken(subject, message)
                 .evidence(variable, "set")
                 .advice(format!("export {variable}={}, or unset it", first.index)),
+            None if is_wanted(ctx, nic) => carried(subject, first, told),
             None => Judgement::pass(subject, reached(first)),
         },
         None if is_wanted(ctx, nic) => unreachable(subject, gids),
@@ -141,17 +179,56 @@ fn reached(gid: &RdmaGid) -> String {
         GidReach::Ipv4 => "IPv4",
         _ => "IPv6",
     };
-    let mtu = match gid.mtu {
-        // A packet's headers take up to 96 bytes of the interface's MTU (rdma/ib_addr.h, iboe_get_mtu).
-        Fact::Known(Some(mtu)) if mtu < 4096 + 96 => {
-            format!(" Its MTU of {mtu} keeps packets below 4096 bytes; 4200 or more does not.")
-        }
-        _ => String::new(),
-    };
     format!(
-        "The port is active; GID index {} is {ROCE_V2} over {over}, on {interface}.{mtu}",
+        "The port is active; GID index {} is {ROCE_V2} over {over}, on {interface}.",
         gid.index
     )
+}
+
+/// A port with an address: what its packets carry, as the device tells, or as the interface's MTU lets them.
+fn carried(subject: String, gid: &RdmaGid, told: Option<&VerbsPort>) -> Judgement {
+    let [.., most] = PAYLOADS;
+    let largest = told
+        .and_then(|told| told.largest_mtu)
+        .map_or(most, |largest| largest.min(most));
+    let fits = |mtu: u32| {
+        PAYLOADS
+            .into_iter()
+            .rev()
+            .find(|bytes| bytes + HEADERS <= mtu)
+            .unwrap_or(0)
+    };
+    let mtu = gid.mtu.present().copied();
+    let allowed = mtu.map_or(largest, |mtu| fits(mtu).min(largest));
+    let bytes = told.and_then(|told| told.active_mtu).unwrap_or(allowed);
+    let reached = reached(gid);
+    let interface = gid.interface.present().map_or("INTERFACE", String::as_str);
+    let judgement = match mtu {
+        _ if bytes >= largest => return Judgement::pass(subject, reached),
+        Some(mtu) if bytes >= allowed => small(
+            subject,
+            bytes,
+            format!(
+                "{reached} Its MTU of {mtu} lets packets carry {bytes} bytes; {} or more lets them carry {largest}.",
+                largest + HEADERS
+            ),
+        )
+        .advice(format!(
+            "ip link set {interface} mtu {}, or 9000, where the switch and the peers have it too",
+            largest + HEADERS
+        )),
+        _ => small(
+            subject,
+            bytes,
+            format!(
+                "{reached} Its packets carry {bytes} bytes, fewer than the {allowed} that it and its interface could."
+            ),
+        ),
+    };
+    match mtu {
+        Some(mtu) => judgement.evidence(format!("/sys/class/net/{interface}/mtu"), mtu.to_string()),
+        None => judgement,
+    }
 }
 
 fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {

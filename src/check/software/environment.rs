@@ -128,20 +128,23 @@ fn is_true(value: &str) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Loc,
+    NvLink,
     Pix,
     Pxb,
     Phb,
     Sys,
 }
 
-/// By name, or by the numbers of NCCL before 2.8.
+/// By name, in capitals, or by the numbers of NCCL before 2.8; NCCL passes over anything else (src/graph/paths.cc,
+/// ncclGetLevel).
 fn level(value: &str) -> Option<Level> {
-    Some(match value.trim().to_ascii_uppercase().as_str() {
+    Some(match value {
         "LOC" | "0" => Level::Loc,
+        "NVL" | "NVB" | "C2C" => Level::NvLink,
         "PIX" | "1" => Level::Pix,
-        "PXB" | "2" => Level::Pxb,
+        "PXB" | "P2C" | "PXN" | "2" => Level::Pxb,
         "PHB" | "3" => Level::Phb,
-        "SYS" | "NODE" | "4" | "5" => Level::Sys,
+        "SYS" | "NET" | "DIS" | "4" | "5" => Level::Sys,
         _ => return None,
     })
 }
@@ -242,6 +245,8 @@ mod tests {
                 "GPU0 and NIC0, which meet at PIX",
             ),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "0", "meet at PIX"),
+            (two_gpus(), "NCCL_NET_GDR_LEVEL", "NVL", "meet at PIX"),
+            (two_gpus(), "NCCL_P2P_LEVEL", "LOC", "peer to peer"),
             (dma_buf_alone(), "NCCL_DMABUF_ENABLE", "0", "the only road"),
             (dma_buf_alone(), "NVSHMEM_IB_DISABLE_DMABUF", "true", "the only road"),
             (dma_buf_alone(), "UCX_IB_GPU_DIRECT_RDMA", "yes", "not open here"),
@@ -283,6 +288,9 @@ mod tests {
             (two_gpus(), "NCCL_DMABUF_ENABLE", "0"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "SYS"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "PIX"),
+            // NCCL knows its names in capitals alone.
+            (two_gpus(), "NCCL_NET_GDR_LEVEL", "loc"),
+            (two_gpus(), "NCCL_P2P_LEVEL", "NVL"),
             (two_gpus(), "UCX_TLS", "rc,cuda"),
             (two_gpus(), "UCX_TLS", "all"),
             (two_gpus(), "UCX_TLS", "^tcp"),

@@ -18,8 +18,10 @@ use toolkit::toolkit;
 pub const CHECKS: &[Check] = &[
     Check {
         id: "mpi.cuda-aware",
-        rule: "The MPI and UCX that the loader picks were built for CUDA, and find gdrcopy where they know it.",
-        sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, plug-ins beside libmpi and libucp, words in libmpi",
+        rule: "The MPI and UCX that the loader picks, and the UCX of Python packages, were built for CUDA, and find gdrcopy \
+            where they know it. Which GPU a rank takes, and whether it has a CUDA context before MPI_Init, shows in the \
+            running program alone: it is explained here and not judged.",
+        sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages, plug-ins beside libmpi and libucp, words in libmpi",
         severity: Severity::Info,
         why: "An MPI without CUDA takes a GPU pointer for a host one, and the program ends in a segmentation fault; a \
             UCX without gdr_copy stages small messages. CUDA-aware MPI began with Open MPI 1.7 and MVAPICH2 1.8. Each \
@@ -43,7 +45,8 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "perftest measures a NIC on GPU memory with --use_cuda. Distributions build it without: then the option \
             is unknown, and what it measures is host memory. With --use_cuda, ib_send_bw may end in a segmentation \
-            fault where a received message is scattered into its completion (MLX5_SCATTER_TO_CQE=0 prevents that); \
+            fault where a received message is scattered into its completion and copied from there by the CPU \
+            (MLX5_SCATTER_TO_CQE=0 prevents that, says perftest's README); \
             ib_write_bw is the safe choice.",
         cure: "Build perftest with CUDA_H_PATH=/usr/local/cuda/include/cuda.h ./configure, or use the one of \
             DOCA-OFED.",
@@ -51,18 +54,25 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/linux-rdma/perftest",
             "https://github.com/linux-rdma/perftest/issues/326",
             "https://github.com/linux-rdma/perftest/issues/336",
+            "https://gasnet-bugs.lbl.gov/bugzilla/show_bug.cgi?id=4151",
         ],
         judge: perftest,
     },
     Check {
         id: "sw.net-plugin",
-        rule: "The NCCL that the loader picks knows the road to GPU memory that is open, and its network plug-in.",
-        sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages, words in libnccl-net.so",
+        rule: "The NCCL that the loader picks, and each that a Python package brings, knows the road to GPU memory that is \
+            open, and the network plug-in; the plug-in finds the libfabric that it needs.",
+        sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages, words in libnccl-net.so and libfabric.so.1",
         severity: Severity::Info,
-        why: "NCCL before 2.13.4 knows nvidia-peermem alone. A plug-in that offers only interfaces newer than NCCL is \
-            passed over in silence, and NCCL falls back to its own InfiniBand or to sockets.",
-        cure: "Update NCCL, or use the plug-in made for it.",
-        references: &["https://github.com/NVIDIA/nccl", "https://github.com/aws/aws-ofi-nccl"],
+        why: "NCCL before 2.13.4 knows nvidia-peermem alone. A plug-in that offers only interfaces newer than NCCL, or older \
+            than it still knows, or that needs a later libfabric, is passed over in silence, and NCCL falls back to its own \
+            InfiniBand or to sockets.",
+        cure: "Update NCCL, or use the plug-in made for it, with the libfabric it was built with.",
+        references: &[
+            "https://github.com/NVIDIA/nccl",
+            "https://github.com/aws/aws-ofi-nccl",
+            "https://github.com/ofiwg/libfabric/blob/main/libfabric.map.in",
+        ],
         judge: net_plugin,
     },
     Check {

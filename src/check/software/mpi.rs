@@ -7,7 +7,7 @@ const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
 /// The module by which UCX copies through gdrcopy.
 const GDR_COPY: &str = "libuct_cuda_gdrcopy.so";
 
-/// Each library that the loader picks, and the variables of MVAPICH2.
+/// Each library that the loader picks, the UCX of Python packages, and the variables of MVAPICH2.
 pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
@@ -22,7 +22,7 @@ pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut judgements = Vec::new();
     judgements.extend(software.picked("libmpi.so.40").map(open_mpi));
     judgements.extend(software.picked("libmpi.so.12").map(|library| mpich(ctx, library)));
-    if let Some(ucx) = software.picked("libucp.so.0") {
+    for ucx in software.usable("libucp.so.0") {
         judgements.push(ucx_cuda(ucx));
         judgements.extend(gdr_copy(ctx, ucx));
     }
@@ -198,6 +198,18 @@ mod tests {
             library("libgdrapi.so.2", None, &[]),
         ]);
         assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn a_python_packages_ucx_is_judged_beside_the_loaders() {
+        let plain = library("libucp.so.0", Some(&[]), &[]);
+        let mut packaged = library("libucp.so.0", Some(&["libuct_cuda.so"]), &[]);
+        packaged.found = Found::PythonPackage;
+        packaged.path = "/usr/lib/python3.12/site-packages/libucx/lib/libucp.so.0".to_owned();
+        let found = findings("mpi.cuda-aware", &with(vec![plain, packaged]), &[]);
+        let outcomes: Vec<_> = found.iter().map(|found| found.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Info, Outcome::Pass]);
+        assert!(found[1].subject.contains("site-packages"));
     }
 
     #[test]

@@ -1,25 +1,27 @@
 //! sw.net-plugin: pairs of NCCL and what it works with that are known not to work.
 
+use std::ops::RangeInclusive;
+
 use crate::check::modules::road;
 use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::{Fact, Found, Library};
+use crate::model::{Fact, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
 
 /// The first NCCL that registers dma-bufs (its tag v2.13.4-1).
 const DMA_BUF: [u32; 3] = [2, 13, 4];
 
-/// The newest plug-in interface that each NCCL knows, by the first version with it (tags of github.com/NVIDIA/nccl).
-const INTERFACES: [([u32; 3], u32); 9] = [
-    ([2, 30, 3], 12),
-    ([2, 28, 3], 11),
-    ([2, 26, 2], 10),
-    ([2, 24, 3], 9),
-    ([2, 20, 3], 8),
-    ([2, 19, 1], 7),
-    ([2, 13, 4], 6),
-    ([2, 12, 7], 5),
-    ([2, 8, 3], 4),
+/// The oldest and the newest plug-in interface that NCCL knows, from each version on (tags of github.com/NVIDIA/nccl).
+const INTERFACES: [([u32; 3], RangeInclusive<u32>); 9] = [
+    ([2, 30, 3], 6..=12),
+    ([2, 28, 3], 6..=11),
+    ([2, 26, 2], 6..=10),
+    ([2, 24, 3], 5..=9),
+    ([2, 20, 3], 5..=8),
+    ([2, 19, 1], 5..=7),
+    ([2, 13, 4], 4..=6),
+    ([2, 12, 7], 4..=5),
+    ([2, 8, 3], 4..=4),
 ];
 
 /// Each NCCL that a program may load.
@@ -28,13 +30,11 @@ pub fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
         return vec![unknown];
     }
-    let mut judgements = Vec::new();
-    let of_loader = software.picked("libnccl.so.2");
-    let of_packages = software
-        .all("libnccl.so.2")
-        .filter(|library| library.found == Found::PythonPackage);
-    for nccl in of_loader.into_iter().chain(of_packages) {
-        judgements.push(judge(ctx, nccl, software.picked("libnccl-net.so")));
+    let plugin = software.picked("libnccl-net.so");
+    let of = |nccl: &Library| judge(ctx, nccl, plugin);
+    let mut judgements: Vec<Judgement> = software.usable("libnccl.so.2").map(of).collect();
+    if let (Some(plugin), false) = (plugin, judgements.is_empty()) {
+        judgements.extend(fabric(plugin, software.picked("libfabric.so.1")));
     }
     match judgements.is_empty() {
         true => vec![Judgement::skip("machine", "No NCCL is found.")],
@@ -72,35 +72,85 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     let knows = INTERFACES
         .iter()
         .find(|(since, _)| version >= *since)
-        .map_or(3, |(_, interface)| *interface);
+        .map_or(3..=3, |(_, interfaces)| interfaces.clone());
     let list = offered
         .iter()
         .map(|number| format!("v{number}"))
         .collect::<Vec<_>>()
         .join(", ");
     let judgement = match offered.first() {
-        Some(oldest) if *oldest > knows => Judgement::broken(
-            subject,
-            format!(
-                "NCCL {said} knows network plug-ins up to v{knows}, and libnccl-net.so offers only {list}: it is passed over."
-            ),
-        )
-        .advice("use an older release of the plug-in, or a later NCCL"),
-        Some(_) => Judgement::pass(subject, format!("NCCL {said} and its network plug-in have an interface in common.")),
         None => Judgement::undetermined(subject, "cannot tell: libnccl-net.so names no interface that is known")
             .needs("NCCL_DEBUG=INFO with a program that uses it"),
+        Some(_) if offered.iter().any(|interface| knows.contains(interface)) => Judgement::pass(
+            subject,
+            format!("NCCL {said} and its network plug-in have an interface in common."),
+        ),
+        Some(oldest) => {
+            let advice = match oldest > knows.end() {
+                true => "use an older release of the plug-in, or a later NCCL",
+                false => "use a later release of the plug-in",
+            };
+            Judgement::broken(
+                subject,
+                format!(
+                    "NCCL {said} knows network plug-ins from v{} to v{}, and libnccl-net.so offers only {list}: it is \
+                     passed over.",
+                    knows.start(),
+                    knows.end()
+                ),
+            )
+            .advice(advice)
+        }
     };
     judgement
         .evidence(&nccl.path, said)
         .evidence(&plugin.path, if list.is_empty() { "no ncclNetPlugin" } else { &list })
 }
 
+/// A plug-in that needs a later libfabric than the loader picks: what a library needs of another it names by version.
+fn fabric(plugin: &Library, fabric: Option<&Library>) -> Option<Judgement> {
+    let last = |library: &Library| {
+        library
+            .words
+            .known()
+            .and_then(|words| numbered(words, "FABRIC_1.").last().copied())
+    };
+    let needs = last(plugin)?;
+    let (found, has) = match fabric {
+        None => ("there is none".to_owned(), "no libfabric.so.1".to_owned()),
+        Some(fabric) => {
+            let has = last(fabric).filter(|has| *has < needs)?;
+            (
+                format!("{} has no more than FABRIC_1.{has}", fabric.path),
+                format!("FABRIC_1.{has}"),
+            )
+        }
+    };
+    let message = format!(
+        "libnccl-net.so needs FABRIC_1.{needs} of libfabric.so.1, and where the loader looks {found}: the plug-in does not \
+         load, unless it names another place itself (RUNPATH), and NCCL uses its own InfiniBand or sockets."
+    );
+    Some(
+        Judgement::broken(&plugin.path, message)
+            .evidence(&plugin.path, format!("FABRIC_1.{needs}"))
+            .evidence(fabric.map_or(SOURCE, |fabric| fabric.path.as_str()), has)
+            .advice(format!(
+                "ldd {} shows what it finds; install the libfabric that it was built with, or name its directory in \
+                 LD_LIBRARY_PATH",
+                plugin.path
+            )),
+    )
+}
+
 /// The numbers of the interfaces that a plug-in offers, the oldest first.
 fn interfaces(words: &[String]) -> Vec<u32> {
-    let mut numbers: Vec<u32> = words
-        .iter()
-        .filter_map(|word| word.strip_prefix("ncclNetPlugin_v")?.parse().ok())
-        .collect();
+    numbered(words, "ncclNetPlugin_v")
+}
+
+/// The numbers behind this beginning, in order.
+fn numbered(words: &[String], beginning: &str) -> Vec<u32> {
+    let number = |word: &String| word.strip_prefix(beginning)?.parse().ok();
+    let mut numbers: Vec<u32> = words.iter().filter_map(number).collect();
     numbers.sort_unstable();
     numbers
 }
@@ -114,7 +164,7 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
 mod tests {
     use super::*;
     use crate::check::testing::{findings, machine, only};
-    use crate::model::{Facts, Outcome, Why};
+    use crate::model::{Facts, Found, Outcome, Why};
 
     fn library(name: &str, version: Option<&str>, words: &[&str]) -> Library {
         Library {
@@ -155,7 +205,7 @@ mod tests {
         );
         assert_eq!(found.outcome, Outcome::Info);
         assert!(
-            found.message.contains("up to v6") && found.message.contains("only v9, v10"),
+            found.message.contains("from v4 to v6") && found.message.contains("only v9, v10"),
             "{}",
             found.message
         );
@@ -164,10 +214,44 @@ mod tests {
             &with(vec![nccl(), plugin(&["ncclNetPlugin_v10", "ncclNetPlugin_v5"])]),
         );
         assert_eq!(found.outcome, Outcome::Pass);
+        let later = library("libnccl.so.2", Some("2.27.3"), &[]);
+        let found = only("sw.net-plugin", &with(vec![later, plugin(&["ncclNetPlugin_v5"])]));
+        assert!(found.message.contains("from v6 to v10"), "{}", found.message);
+        assert!(
+            found
+                .fix
+                .is_some_and(|fix| fix.command.contains("later release of the plug-in"))
+        );
         assert_eq!(
             only("sw.net-plugin", &with(vec![nccl(), plugin(&[])])).outcome,
             Outcome::Unknown
         );
+    }
+
+    #[test]
+    fn a_plugin_needs_the_libfabric_that_it_was_built_with() {
+        let with_fabric = |fabric: Option<&[&str]>| {
+            let plugin = library(
+                "libnccl-net.so",
+                None,
+                &["ncclNetPlugin_v6", "FABRIC_1.1", "FABRIC_1.8"],
+            );
+            let mut libraries = vec![library("libnccl.so.2", Some("2.18.3"), &[]), plugin];
+            libraries.extend(fabric.map(|words| library("libfabric.so.1", None, words)));
+            findings("sw.net-plugin", &with(libraries), &[])
+        };
+        for (fabric, word) in [
+            (None, "there is none"),
+            (Some(&["FABRIC_1.0", "FABRIC_1.6"][..]), "no more than FABRIC_1.6"),
+        ] {
+            let found = with_fabric(fabric);
+            let outcomes: Vec<_> = found.iter().map(|found| found.outcome).collect();
+            assert_eq!(outcomes, [Outcome::Pass, Outcome::Info]);
+            assert!(found[1].message.contains(word), "{}", found[1].message);
+        }
+        assert_eq!(with_fabric(Some(&["FABRIC_1.10", "FABRIC_1.9"])).len(), 1);
+        // One that was not read says nothing.
+        assert_eq!(with_fabric(Some(&[])).len(), 1);
     }
 
     #[test]

@@ -20,6 +20,13 @@ const OWN: [&str; 4] = [
 /// Where Python packages for everybody lie.
 const PYTHON: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/opt/conda/lib", "/opt/venv/lib"];
 
+/// What Python packages bring: a library, where it lies beside the package's own files, and how the package's name begins.
+const BROUGHT: [(&str, &str, &str); 2] = [
+    ("libnccl.so.2", "nvidia/nccl/lib", "nvidia_nccl_cu"),
+    // github.com/rapidsai/ucx-wheels
+    ("libucp.so.0", "libucx/lib", "libucx_cu"),
+];
+
 /// One library found.
 pub struct Place {
     /// The name asked for.
@@ -141,7 +148,7 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
     Some(lines)
 }
 
-/// NCCL inside Python packages: `nvidia/nccl/lib`.
+/// Libraries inside Python packages.
 fn in_packages(files: &dyn Files) -> Vec<Place> {
     let is_python = |name: &str| name.strip_prefix("python3").is_some_and(|rest| rest.len() <= 3);
     let mut places = Vec::new();
@@ -149,16 +156,16 @@ fn in_packages(files: &dyn Files) -> Vec<Place> {
         let versions = files.list_kept(Path::new(home), &is_python).unwrap_or_default();
         for version in versions.iter().take(8) {
             for packages in ["site-packages", "dist-packages"] {
-                let path = Path::new(home)
-                    .join(version)
-                    .join(packages)
-                    .join("nvidia/nccl/lib/libnccl.so.2");
-                if files.exists(&path).unwrap_or(false) {
-                    places.push(Place {
-                        name: "libnccl.so.2".to_owned(),
-                        path,
-                        found: Found::PythonPackage,
-                    });
+                let packages = Path::new(home).join(version).join(packages);
+                for (name, directory, _) in BROUGHT {
+                    let path = packages.join(directory).join(name);
+                    if files.exists(&path).unwrap_or(false) {
+                        places.push(Place {
+                            name: name.to_owned(),
+                            path,
+                            found: Found::PythonPackage,
+                        });
+                    }
                 }
             }
         }
@@ -166,11 +173,15 @@ fn in_packages(files: &dyn Files) -> Vec<Place> {
     places
 }
 
-/// The version of the package that brings NCCL: `nvidia_nccl_cu12-2.21.5.dist-info` beside it.
+/// The version of the package that brings a library: `nvidia_nccl_cu12-2.21.5.dist-info` beside it.
 pub fn package_version(files: &dyn Files, library: &Path) -> Option<String> {
-    let packages = library.ancestors().nth(4)?;
+    let (packages, package) = BROUGHT.iter().find_map(|(name, directory, package)| {
+        let ends = Path::new(directory).join(name);
+        let above = library.ancestors().nth(ends.components().count())?;
+        library.ends_with(&ends).then_some((above, package))
+    })?;
     let names = files.list_kept(packages, &|name| {
-        name.starts_with("nvidia_nccl_cu") && name.ends_with(".dist-info")
+        name.starts_with(package) && name.ends_with(".dist-info")
     });
     let name = names.ok()?.into_iter().next_back()?;
     let (_, version) = name.strip_suffix(".dist-info")?.split_once('-')?;

@@ -41,6 +41,8 @@ const PLUGIN: [&str; 9] = [
     "ncclNetPlugin_v8",
     "ncclNetPlugin_v9",
 ];
+/// The last version of libfabric's interface whose name is looked for, in a library that offers it or needs it.
+const LAST_FABRIC: u32 = 19;
 /// Whose libmpi.so.12 it is: MVAPICH2's, MPICH's, Intel's.
 const MPICH: [&str; 4] = ["MV2_USE_CUDA", "MVAPICH2", "yaksuri_cuda", "I_MPI_OFFLOAD"];
 /// In Open MPI's libraries where its components are not files of their own.
@@ -80,7 +82,16 @@ fn library(files: &dyn Files, place: Place) -> Library {
     };
     let no_plugin = plugins.as_ref().is_none_or(Vec::is_empty);
     let words = match name.as_str() {
-        "libnccl-net.so" => words::among(files, &file, &PLUGIN),
+        "libnccl-net.so" => {
+            let fabric = fabric();
+            let words: Vec<&str> = PLUGIN.into_iter().chain(fabric.iter().map(String::as_str)).collect();
+            words::among(files, &file, &words)
+        }
+        "libfabric.so.1" => {
+            let fabric = fabric();
+            let words: Vec<&str> = fabric.iter().map(String::as_str).collect();
+            words::among(files, &file, &words)
+        }
         "libmpi.so.12" => words::among(files, &file, &MPICH),
         // Since Open MPI 5 most components are inside the libraries.
         "libmpi.so.40" if no_plugin => {
@@ -100,6 +111,14 @@ fn library(files: &dyn Files, place: Place) -> Library {
         plugins,
         words,
     }
+}
+
+/// The versions of libfabric's interface (libfabric.map.in), the longer names first.
+fn fabric() -> Vec<String> {
+    (0..=LAST_FABRIC)
+        .rev()
+        .map(|minor| format!("FABRIC_1.{minor}"))
+        .collect()
 }
 
 /// The file behind a chain of links.

@@ -180,6 +180,15 @@ fn what_a_virtual_machine_has_is_not_to_be_opened() {
 }
 
 #[test]
+fn a_pair_of_which_a_virtual_machine_has_one_is_none() {
+    let mut facts = machine();
+    set_acs(&mut facts, GPU_PORT, 0x1d);
+    facts.driver.gpus = Fact::Known(Default::default());
+    bind(&mut facts, GPU, Some("vfio-pci"));
+    assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
+}
+
+#[test]
 fn grace_is_never_told_to_clear() {
     let mut facts = machine();
     set_device_id(&mut facts, GPU, 0x2941);

@@ -46,22 +46,78 @@ fn roce_wants_an_address_that_others_reach() {
     let mut gids = link_local();
     gids.push(gid(2, GidReach::Ipv4, "IB/RoCE v1", true));
     gids.push(gid(3, GidReach::Ipv4, ROCE_V2, true));
-    let found = only("rdma.port", &roce(gids.clone()));
+    let found = only("rdma.port", &roce(gids));
     assert_eq!(found.outcome, Outcome::Pass);
     assert_eq!(
         found.message,
         "The port is active; GID index 3 is RoCE v2 over IPv4, on eth0."
     );
-    gids[3].mtu = Fact::Known(Some(1500));
-    assert!(
-        only("rdma.port", &roce(gids))
-            .message
-            .ends_with("4200 or more does not.")
-    );
     let found = only("rdma.port", &roce(link_local()));
     assert_eq!(found.outcome, Outcome::Warn);
     assert!(found.message.contains("its own segment"));
     assert_eq!(only("rdma.port", &roce(Vec::new())).outcome, Outcome::Warn);
+}
+
+/// The port as an open device tells of it.
+fn telling(mut facts: Facts, active: u32, largest: u32) -> Facts {
+    let opened = VerbsTrial::Opened(VerbsDevice {
+        ports: vec![VerbsPort {
+            number: 1,
+            active_mtu: Some(active),
+            largest_mtu: Some(largest),
+        }],
+        ..VerbsDevice::default()
+    });
+    if let Fact::Known(VerbsOutcome::Read(verbs)) = &mut facts.verbs {
+        verbs.trials = Some([("mlx5_0".to_owned(), opened)].into());
+    }
+    facts
+}
+
+#[test]
+fn what_packets_carry_is_judged_on_active_ports_alone() {
+    let with_mtu = |mtu: u32| {
+        let mut gids = vec![gid(3, GidReach::Ipv4, ROCE_V2, true)];
+        gids[0].mtu = Fact::Known(Some(mtu));
+        roce(gids)
+    };
+    // The kernel's own table: 96 bytes of headers.
+    for (mtu, outcome, word) in [
+        (4192, Outcome::Pass, "on eth0."),
+        (4191, Outcome::Info, "carry 2048 bytes"),
+        (
+            1500,
+            Outcome::Info,
+            "carry 1024 bytes; 4192 or more lets them carry 4096.",
+        ),
+        (1119, Outcome::Warn, "carry 512 bytes"),
+        (100, Outcome::Warn, "carry 0 bytes"),
+    ] {
+        let found = only("rdma.port", &with_mtu(mtu));
+        assert_eq!(found.outcome, outcome, "{mtu}");
+        assert!(found.message.contains(word), "{}", found.message);
+        assert_eq!(found.fix.is_some(), outcome != Outcome::Pass);
+    }
+    for (facts, active, largest, outcome, word) in [
+        (with_mtu(9000), 4096, 4096, Outcome::Pass, "on eth0."),
+        (with_mtu(9000), 1024, 4096, Outcome::Info, "fewer than the 4096"),
+        (with_mtu(1500), 1024, 4096, Outcome::Info, "Its MTU of 1500"),
+        (with_mtu(1500), 1024, 1024, Outcome::Pass, "on eth0."),
+        (machine(), 4096, 4096, Outcome::Pass, "active."),
+        (machine(), 2048, 4096, Outcome::Info, "carry 2048 bytes of 4096"),
+        (machine(), 512, 4096, Outcome::Warn, "carry 512 bytes of 4096"),
+    ] {
+        let found = only("rdma.port", &telling(facts, active, largest));
+        assert_eq!(found.outcome, outcome, "{active} of {largest}");
+        assert!(found.message.contains(word), "{}", found.message);
+    }
+    let mut down = telling(machine(), 256, 4096);
+    port_mut(&mut down).state = known("DOWN");
+    let found = findings("rdma.port", &down, &[]);
+    assert_eq!(
+        (found[0].outcome, found[0].message.as_str()),
+        (Outcome::Info, "The port is DOWN.")
+    );
 }
 
 #[test]
@@ -133,18 +189,6 @@ fn infiniband_without_a_subnet_manager_stays_in_init() {
 
 #[test]
 fn the_payload_that_an_open_device_tells_is_evidence() {
-    let mut facts = machine();
-    let opened = VerbsTrial::Opened(VerbsDevice {
-        ports: vec![VerbsPort {
-            number: 1,
-            active_mtu: Some(4096),
-            largest_mtu: Some(4096),
-        }],
-        ..VerbsDevice::default()
-    });
-    if let Fact::Known(VerbsOutcome::Read(verbs)) = &mut facts.verbs {
-        verbs.trials = Some([("mlx5_0".to_owned(), opened)].into());
-    }
-    let evidence = only("rdma.port", &facts).evidence;
+    let evidence = only("rdma.port", &telling(machine(), 4096, 4096)).evidence;
     assert!(evidence.iter().any(|e| e.value == "4096 bytes"), "{evidence:?}");
 }
