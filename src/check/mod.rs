@@ -22,6 +22,7 @@ mod words;
 
 /// What checks judge on, for the repairs that mend what they find.
 pub mod ground {
+    pub use super::param::{Misspelt, for_device, misspelt, next, refused, registry_keys, shown, unreached};
     pub use super::pcie::{Ports, Redirecting, held_below, is_grace, is_translated, ports};
 }
 

@@ -110,5 +110,6 @@ fn want(live: bool) -> Want {
         cuda: true,
         verbs: Some(VerbsWant { trials: live }),
         mapping: live,
+        initramfs: false,
     }
 }

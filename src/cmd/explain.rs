@@ -169,6 +169,7 @@ fn look(global: &Global, report: &mut ExplainReport, err: &mut dyn Write) -> any
         cuda: true,
         verbs: Some(VerbsWant { trials: false }),
         mapping: false,
+        initramfs: false,
     });
     super::notes(global, machine.is_imported(), &facts, err);
     let expectations = usual()?;

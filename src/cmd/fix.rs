@@ -121,7 +121,7 @@ fn repair(
             "what another program printed of a machine says what is wrong, and not enough to mend it: take a snapshot (gdr snapshot)"
         );
     };
-    let facts = machine.facts(want());
+    let facts = machine.facts(want(request));
     super::notes(global, false, &facts, err);
     let plan = plan(world, &facts, request);
     let style = style(global.color);
@@ -169,7 +169,7 @@ fn repair(
         return stopped(&hands, world, request, &journal, err);
     }
     if request.how.format == PlanFormat::Table {
-        let now = machine.facts(want());
+        let now = machine.facts(want(request));
         super::print(out, &outcome(&journal, &plan, &now, request))?;
     }
     Ok(u8::from(refused(&plan)))
@@ -332,7 +332,7 @@ fn asked(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
 }
 
 /// What the checks want to know; what only a library tells in seconds is asked too, since a verdict may rest on it.
-fn want() -> Want {
+fn want(request: &Request<'_>) -> Want {
     Want {
         nvme: false,
         nvml: NvmlWant::EVERYTHING,
@@ -340,5 +340,7 @@ fn want() -> Want {
         cuda: true,
         verbs: Some(VerbsWant { trials: false }),
         mapping: false,
+        // Registers are in no image, and looking into one takes seconds.
+        initramfs: request.ids != ["acs"],
     }
 }
