@@ -19,6 +19,7 @@ const WANT: Want = Want {
     cuda: true,
     verbs: Some(VerbsWant { trials: true }),
     mapping: true,
+    initramfs: false,
 };
 
 fuzz_target!(|bytes: &[u8]| {

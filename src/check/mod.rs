@@ -23,7 +23,9 @@ mod words;
 /// What checks judge on, for the repairs that mend what they find.
 pub mod ground {
     pub use super::modules::{buildable, dma_buf_everywhere, suits};
-    pub use super::param::keeps_out;
+    pub use super::param::{
+        Misspelt, for_device, keeps_out, misspelt, next, refused, registry_keys, shown, unreached,
+    };
     pub use super::pcie::{Ports, Redirecting, held_below, is_grace, is_translated, ports};
     pub use super::platform::in_container;
     pub use super::rdma::{cards, driver as nic_driver};

@@ -108,5 +108,6 @@ pub fn want(live: bool) -> Want {
         cuda: true,
         verbs: Some(VerbsWant { trials: live }),
         mapping: live,
+        initramfs: false,
     }
 }

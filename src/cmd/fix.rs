@@ -16,7 +16,7 @@ use crate::model::{Facts, Finding, Journal, JournalState, Outcome, Plan, Progres
 use crate::profile::Expectations;
 use crate::render;
 use crate::topo::{self, Forest};
-use crate::world::{Hands, NvmlWant, VerbsWant, World};
+use crate::world::{Hands, World};
 
 /// A program of a repair may take so long: rebuilding an initramfs takes minutes.
 const PATIENCE: Duration = Duration::from_secs(1800);
@@ -185,7 +185,7 @@ fn repair(
 
 /// What the machine says, on the platform that the user says it is.
 fn facts(machine: &Machine, request: &Request<'_>) -> Facts {
-    let mut facts = machine.facts(want());
+    let mut facts = machine.facts(want(request));
     facts.platform.asserted = request.how.platform.map(Platform::kind);
     facts
 }
@@ -369,13 +369,10 @@ fn asked(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
 }
 
 /// What the checks want to know; what only a library tells in seconds is asked too, since a verdict may rest on it.
-fn want() -> Want {
+fn want(request: &Request<'_>) -> Want {
     Want {
-        nvme: false,
-        nvml: NvmlWant::EVERYTHING,
-        system: true,
-        cuda: true,
-        verbs: Some(VerbsWant { trials: false }),
-        mapping: false,
+        // Registers are in no image, and looking into one takes seconds.
+        initramfs: request.ids != ["acs"],
+        ..super::doctor::want(false)
     }
 }

@@ -113,6 +113,7 @@ fn want(live: bool) -> Want {
         cuda: true,
         verbs: Some(VerbsWant { trials: live }),
         mapping: live,
+        initramfs: false,
     }
 }
 

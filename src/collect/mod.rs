@@ -36,6 +36,8 @@ pub struct Want {
     pub verbs: Option<VerbsWant>,
     /// GPU memory is mapped for the CPU, as a trial.
     pub mapping: bool,
+    /// The initramfs is looked into also where no option is set that it could carry: a repair may set one.
+    pub initramfs: bool,
 }
 
 /// Reads the facts of a world.
@@ -95,7 +97,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.process = process::process(files, &mut notes);
         facts.platform = platform::platform(files, &pci, &mut notes);
         facts.rdma_stack = rdma::stack(files, &mut notes);
-        facts.modprobe = modprobe::modprobe(files, &facts.driver, &facts.kernel, &mut notes);
+        facts.modprobe = modprobe::modprobe(files, &facts.driver, &facts.kernel, want.initramfs, &mut notes);
         facts.module_files = modules::modules(files, &facts.kernel.release, &mut notes);
         facts.limits = limits::limits(files, &mut notes);
         facts.environment = environment::environment(files, &mut notes);
@@ -128,7 +130,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
 }
 
 /// The tools that the fixes of findings name.
-const TOOLS: [&str; 2] = ["setpci", "modprobe"];
+const TOOLS: [&str; 5] = ["setpci", "modprobe", "update-initramfs", "dracut", "mkinitcpio"];
 
 fn tools(world: &World) -> BTreeMap<String, Fact<Option<String>>> {
     let locate = |name: &str| {

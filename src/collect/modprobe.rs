@@ -24,8 +24,8 @@ const LIBRARIES: [&str; 6] = [
 /// The most files: no machine has a tenth.
 const MOST_FILES: usize = 1024;
 
-/// How the modules that GPUDirect needs are loaded.
-pub fn modprobe(files: &dyn Files, driver: &Driver, kernel: &Kernel, notes: &mut Vec<Note>) -> Modprobe {
+/// How the modules that GPUDirect needs are loaded. `always` looks into the initramfs whatever is set.
+pub fn modprobe(files: &dyn Files, driver: &Driver, kernel: &Kernel, always: bool, notes: &mut Vec<Note>) -> Modprobe {
     let directories = directories(files);
     let mut hidden = Vec::new();
     let directives = directives(files, &directories, &mut hidden, notes);
@@ -35,7 +35,8 @@ pub fn modprobe(files: &dyn Files, driver: &Driver, kernel: &Kernel, notes: &mut
         .filter_map(Fact::known)
         .flatten()
         .any(is_option_of_nvidia);
-    let initramfs = (is_set || !has_defaults(driver)).then(|| initramfs::initramfs(files, &kernel.release, notes));
+    let initramfs =
+        (always || is_set || !has_defaults(driver)).then(|| initramfs::initramfs(files, &kernel.release, notes));
     Modprobe {
         directories,
         directives,

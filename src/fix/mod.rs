@@ -6,16 +6,23 @@
 mod acs;
 mod apply;
 mod draft;
+mod drop_in;
 mod error;
 mod gdrdrv_node;
+mod initramfs;
 mod journal;
 mod memlock;
+mod modprobe;
 mod modules;
+mod peer_mapping;
 mod peermem;
 mod persistence;
 mod rdma_modules;
+mod reload;
+mod roads;
 mod site;
 mod step;
+mod stream_memops;
 mod survey;
 mod undo;
 
@@ -30,11 +37,16 @@ pub use undo::{Undone, undo};
 /// Every fix, in the order in which they are made.
 pub const FIXES: &[Fix] = &[
     acs::FIX,
+    modprobe::FIX,
+    peer_mapping::FIX,
+    stream_memops::FIX,
     rdma_modules::FIX,
     peermem::FIX,
     gdrdrv_node::FIX,
     memlock::FIX,
     persistence::FIX,
+    // Behind those that write files which an image has a copy of.
+    initramfs::FIX,
 ];
 
 /// A fix by its id.

@@ -7,6 +7,7 @@ mod command_line;
 mod config;
 mod directive;
 mod directories;
+pub mod edit;
 pub mod initramfs;
 mod line;
 mod masked;

@@ -7,6 +7,8 @@ use crate::check::{Ctx, Judgement, passthrough, rdma, words};
 use crate::kmod::{Config, Load, Refusal, nvidia};
 use crate::model::{Command, Directive, Fact};
 
+pub use options::{Misspelt, misspelt, unreached};
+
 const DRIVER: &str = "driver";
 
 /// Modules that GPUDirect cannot do without, and those that one road of several needs.
@@ -69,10 +71,7 @@ fn is_loaded(ctx: &Ctx<'_>, module: &str) -> bool {
 
 /// Modules that are not loaded at all, or not by themselves.
 fn refusals(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
-    let has_nics = rdma::nvidia_nics(ctx.facts).next().is_some();
-    let nics = NICS.iter().filter(|_| has_nics);
-    let needed = NEEDED.iter().filter(|_| is_wanted(ctx)).chain(nics);
-    let mut found: Vec<Judgement> = needed
+    let mut found: Vec<Judgement> = needed(ctx)
         .filter_map(|module| refusal(ctx, config, module).map(|(judgement, _)| judgement))
         .collect();
     for module in ROADS {
@@ -81,10 +80,29 @@ fn refusals(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
                 judgement.subject.clone(),
                 format!("{} Other roads than this module's stay open.", judgement.message),
             );
-            found.push(optional.evidence(place(refusal.directive()), words_of(refusal.directive())));
+            found.push(optional.evidence(place(refusal.directive()), shown(refusal.directive())));
         }
     }
     found
+}
+
+/// The modules that this machine cannot do without.
+fn needed(ctx: &Ctx<'_>) -> impl Iterator<Item = &'static str> {
+    let has_nics = rdma::nvidia_nics(ctx.facts).next().is_some();
+    let nics = NICS.iter().filter(move |_| has_nics);
+    let driver = NEEDED.iter().filter(move |_| is_wanted(ctx));
+    driver.chain(nics).copied()
+}
+
+/// The modules that this machine cannot do without and that something keeps from being loaded, each with what does.
+pub fn refused<'a>(ctx: &Ctx<'_>, config: &Config<'a>) -> Vec<(&'static str, Refusal<'a>)> {
+    let is_broken = |judgement: &Judgement| judgement.rule == crate::check::Rule::Broken;
+    needed(ctx)
+        .filter_map(|module| {
+            let (judgement, refusal) = refusal(ctx, config, module)?;
+            is_broken(&judgement).then_some((module, refusal))
+        })
+        .collect()
 }
 
 fn refusal<'a>(ctx: &Ctx<'_>, config: &Config<'a>, module: &str) -> Option<(Judgement, Refusal<'a>)> {
@@ -94,7 +112,7 @@ fn refusal<'a>(ctx: &Ctx<'_>, config: &Config<'a>, module: &str) -> Option<(Judg
         config.blacklisted(module).filter(|_| by_device).map(Refusal::Blacklist)
     })?;
     let directive = refused.directive();
-    let (at, said) = (place(directive), words_of(directive));
+    let (at, said) = (place(directive), shown(directive));
     let loaded = is_loaded(ctx, module);
     let message = match refused {
         Refusal::Install(_) => format!("modprobe runs a command that loads nothing in place of {module}."),
@@ -115,6 +133,8 @@ fn refusal<'a>(ctx: &Ctx<'_>, config: &Config<'a>, module: &str) -> Option<(Judg
     };
     let judgement = match (refused, loaded) {
         (Refusal::Blacklist(_), true) => Judgement::info(module, message),
+        // No file goes over the kernel's command line.
+        _ if directive.line == 0 => Judgement::broken(module, message).advice(mend(directive)),
         _ => Judgement::broken(module, message).fix("modprobe", mend(directive)),
     };
     Some((judgement.evidence(at, said), refused))
@@ -136,18 +156,18 @@ fn mend(directive: &Directive) -> String {
     match directive.line {
         0 => format!(
             "take '{}' off the kernel's command line (/etc/default/grub: GRUB_CMDLINE_LINUX, then update-grub or grub2-mkconfig)",
-            words_of(directive)
+            shown(directive)
         ),
         line => format!(
             "take '{}' out of {} (line {line}), then rebuild the initramfs",
-            words_of(directive),
+            shown(directive),
             directive.source
         ),
     }
 }
 
 /// A directive as it is written.
-fn words_of(directive: &Directive) -> String {
+pub fn shown(directive: &Directive) -> String {
     let on_command_line = directive.line == 0;
     match &directive.command {
         Command::Options { module, options } if on_command_line => format!("{module}.{options}"),
@@ -176,8 +196,9 @@ fn hidden(ctx: &Ctx<'_>) -> Option<Judgement> {
     }))
 }
 
-/// The name of the GPU's module for udev: where `modprobe nvidia` ends.
-fn for_device<'a>(ctx: &Ctx<'_>, config: &Config<'a>, load: &Load<'a>) -> Option<Load<'a>> {
+/// The load that udev asks for by the GPU's alias, which leads to the module where `modprobe nvidia` ends; none where no
+/// GPU's numbers are known.
+pub fn for_device<'a>(ctx: &Ctx<'_>, config: &Config<'a>, load: &Load<'a>) -> Option<Load<'a>> {
     let ids = ctx.facts.gpus().find_map(|gpu| gpu.ids.known())?;
     let class = ids.class.to_be_bytes();
     let modalias = format!(

@@ -8,11 +8,12 @@ use crate::kmod::{self, Config, Load, nvidia};
 use crate::model::{Command, Directive, Fact, Initramfs, Why};
 
 /// What the directives of modprobe.d come from, for a reader.
-pub(super) const MODPROBE: &str = "/etc/modprobe.d and the directories after it";
-pub(super) const COMMAND_LINE: &str = "/proc/cmdline";
+pub const MODPROBE: &str = "/etc/modprobe.d and the directories after it";
+/// What its words come from, for a reader.
+pub const COMMAND_LINE: &str = "/proc/cmdline";
 
 /// What modprobe.d and the command line say; a judgement where that is not known.
-pub(super) fn config<'a>(ctx: &'a Ctx<'_>, subject: &str) -> Result<Config<'a>, Box<Judgement>> {
+pub fn config<'a>(ctx: &'a Ctx<'_>, subject: &str) -> Result<Config<'a>, Box<Judgement>> {
     if let Some(inside) = in_a_container(ctx, subject) {
         return Err(Box::new(inside));
     }
@@ -28,7 +29,7 @@ pub(super) fn config<'a>(ctx: &'a Ctx<'_>, subject: &str) -> Result<Config<'a>, 
 }
 
 /// What an image's modprobe.d and the same command line say.
-pub(super) fn config_of<'a>(ctx: &'a Ctx<'_>, image: &'a Initramfs) -> Config<'a> {
+pub fn config_of<'a>(ctx: &'a Ctx<'_>, image: &'a Initramfs) -> Config<'a> {
     let words = ctx.facts.modprobe.command_line.known().into_iter().flatten();
     Config::new(image.directives.iter().chain(words))
 }
@@ -44,7 +45,7 @@ fn in_a_container(ctx: &Ctx<'_>, subject: &str) -> Option<Judgement> {
 
 /// A value that a load sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Value<'a> {
+pub struct Value<'a> {
     /// As it is written, quotes taken off.
     pub text: String,
     /// Where.
@@ -52,7 +53,7 @@ pub(super) struct Value<'a> {
 }
 
 /// The values that a load sets, by the names under which the driver shows them; the last one of a name counts.
-pub(super) fn values<'a>(load: &Load<'a>) -> BTreeMap<String, Value<'a>> {
+pub fn values<'a>(load: &Load<'a>) -> BTreeMap<String, Value<'a>> {
     let mut values = BTreeMap::new();
     for (name, text, from) in set(load) {
         if let Some(shown) = nvidia::shown_as(&name) {
@@ -72,7 +73,7 @@ pub(super) fn values<'a>(load: &Load<'a>) -> BTreeMap<String, Value<'a>> {
 }
 
 /// Every parameter that a load sets to a value, in order.
-pub(super) fn set<'a>(load: &Load<'a>) -> Vec<(String, String, &'a Directive)> {
+pub fn set<'a>(load: &Load<'a>) -> Vec<(String, String, &'a Directive)> {
     let mut found = Vec::new();
     for from in &load.options {
         let Command::Options { options, .. } = &from.command else {
@@ -85,8 +86,14 @@ pub(super) fn set<'a>(load: &Load<'a>) -> Vec<(String, String, &'a Directive)> {
     found
 }
 
+/// The parameters that a load sets, by the names by which they are set: the last value of each, and where it stands.
+pub fn last<'a>(load: &Load<'a>) -> BTreeMap<String, (String, &'a Directive)> {
+    let set = set(load).into_iter();
+    set.map(|(name, text, from)| (name, (text, from))).collect()
+}
+
 /// Whether two texts are one value to the driver: numbers by what they count, registry keys one by one.
-pub(super) fn same(name: &str, a: &str, b: &str) -> bool {
+pub fn same(name: &str, a: &str, b: &str) -> bool {
     match (kmod::unsigned(a), kmod::unsigned(b)) {
         (Some(a), Some(b)) => a == b,
         _ if name == "RegistryDwords" => keys::effect(a) == keys::effect(b),
@@ -95,7 +102,7 @@ pub(super) fn same(name: &str, a: &str, b: &str) -> bool {
 }
 
 /// Where a directive stands, for a reader.
-pub(super) fn place(directive: &Directive) -> String {
+pub fn place(directive: &Directive) -> String {
     match directive.line {
         0 => directive.source.clone(),
         line => format!("{}:{line}", directive.source),
@@ -103,6 +110,6 @@ pub(super) fn place(directive: &Directive) -> String {
 }
 
 /// Why a fact of the image is unknown, as a judgement.
-pub(super) fn unread(subject: &str, why: Why) -> Judgement {
+pub fn unread(subject: &str, why: Why) -> Judgement {
     Judgement::unknown(subject, why, "the initramfs of the running kernel")
 }

@@ -49,6 +49,46 @@ pub fn merged(text: &str, name: &str, value: u32) -> String {
     merged
 }
 
+/// The last of several strings, with the keys that only those before it set.
+pub fn joined<'t>(last: &str, earlier: impl IntoIterator<Item = &'t str>) -> String {
+    let kept = effect(last);
+    let mut joined: String = last
+        .split(';')
+        .map(str::trim)
+        .filter(|token| !token.is_empty())
+        .map(|token| format!("{token};"))
+        .collect();
+    let mut added = BTreeMap::new();
+    for (key, value) in earlier.into_iter().flat_map(tokens) {
+        let name = key.to_ascii_lowercase();
+        if !kept.contains_key(&name) && added.get(&name) != Some(&value) {
+            joined.push_str(&format!("{key}={value};"));
+            added.insert(name, value);
+        }
+    }
+    joined
+}
+
+/// The string with tokens that the driver drops parted where blanks or commas stand, and how many are left that say
+/// nothing still; those are taken out, as the driver does.
+pub fn mended(text: &str) -> (String, Vec<String>) {
+    let (mut mended, mut left) = (String::new(), Vec::new());
+    for token in text.split(';').map(str::trim).filter(|token| !token.is_empty()) {
+        let parts: Vec<&str> = match tokens(token).next() {
+            Some(_) => vec![token],
+            None => token
+                .split(|c: char| c == ',' || c.is_ascii_whitespace())
+                .filter(|part| !part.is_empty())
+                .collect(),
+        };
+        match parts.iter().all(|part| tokens(part).next().is_some()) {
+            true => mended.extend(parts.iter().map(|part| format!("{part};"))),
+            false => left.push(token.to_owned()),
+        }
+    }
+    (mended, left)
+}
+
 /// What a string sets: each key once, without regard to case, with its last value.
 pub fn effect(text: &str) -> BTreeMap<String, u32> {
     tokens(text)
@@ -146,6 +186,22 @@ mod tests {
         assert_eq!(of("0000:03:00.0"), Some(1));
         assert_eq!(of("0000:41:00.0"), Some(2));
         assert_eq!(of("0000:05:00.0"), None);
+    }
+
+    #[test]
+    fn joining_keeps_what_earlier_strings_set() {
+        assert_eq!(joined("B=1", ["A=1;b=2", "C=3"]), "B=1;A=1;C=3;");
+        assert_eq!(joined("", ["A=1", "a=1", "A=2"]), "A=1;A=2;");
+        assert_eq!(joined(" A = 1 ;", []), "A = 1;");
+    }
+
+    #[test]
+    fn tokens_are_parted_where_they_can_be() {
+        assert_eq!(mended("A=1,B=2; C=3 D=4;E = 5").0, "A=1;B=2;C=3;D=4;E = 5;");
+        assert_eq!(
+            mended("A=1;B;C=1=2"),
+            ("A=1;".to_owned(), vec!["B".to_owned(), "C=1=2".to_owned()])
+        );
     }
 
     #[test]

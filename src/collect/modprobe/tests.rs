@@ -24,14 +24,20 @@ fn read_at(dir: &tempfile::TempDir) -> (Modprobe, Vec<Note>) {
         release: Fact::Known("6.8.0".to_owned()),
         ..Kernel::default()
     };
-    let found = modprobe(world.files.as_ref(), &Driver::default(), &kernel, &mut notes);
+    let found = modprobe(world.files.as_ref(), &Driver::default(), &kernel, false, &mut notes);
     // What a record tells is the same.
     let (world, record) = world.recording();
-    modprobe(world.files.as_ref(), &Driver::default(), &kernel, &mut Vec::new());
+    modprobe(
+        world.files.as_ref(),
+        &Driver::default(),
+        &kernel,
+        false,
+        &mut Vec::new(),
+    );
     let again = World::snapshot(record.finish(String::new()));
     let mut said = Vec::new();
     assert_eq!(
-        modprobe(again.files.as_ref(), &Driver::default(), &kernel, &mut said),
+        modprobe(again.files.as_ref(), &Driver::default(), &kernel, false, &mut said),
         found
     );
     assert_eq!(said, notes);

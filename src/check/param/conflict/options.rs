@@ -1,6 +1,6 @@
 //! Options of the driver that are lost on their way to it: overridden, misspelt, written for another name.
 
-use super::{DRIVER, for_device, words_of};
+use super::{DRIVER, for_device, shown};
 use crate::check::param::next::{self, place};
 use crate::check::param::registry_keys as keys;
 use crate::check::{Ctx, Judgement};
@@ -14,9 +14,9 @@ pub(super) fn all(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Vec<Ju
         found.extend(overridden(load, name));
     }
     found.extend(dropped(load));
-    found.extend(unreached(config, load));
+    found.extend(going_nowhere(config, load));
     found.extend(lost_for_devices(ctx, config, load));
-    found.extend(misspelt(ctx, config));
+    found.extend(unknown_names(ctx, config));
     found
 }
 
@@ -52,10 +52,7 @@ fn overridden(load: &Load<'_>, name: &str) -> Option<Judgement> {
             count => format!(", and {} more", count - 1),
         }
     );
-    let mut merged = last.trim_end_matches(';').to_owned();
-    for (key, value, _) in &lost {
-        merged.push_str(&format!(";{key}={value}"));
-    }
+    let merged = keys::joined(last, earlier.iter().map(|(text, _)| text.as_str()));
     let judgement = strings
         .iter()
         .fold(Judgement::broken(DRIVER, message), |judgement, (text, from)| {
@@ -63,10 +60,7 @@ fn overridden(load: &Load<'_>, name: &str) -> Option<Judgement> {
         });
     Some(judgement.fix(
         "modprobe",
-        format!(
-            "one line in place of them: options nvidia {full}=\"{};\", then rebuild the initramfs",
-            merged.trim_start_matches(';')
-        ),
+        format!("one line in place of them: options nvidia {full}=\"{merged}\", then rebuild the initramfs"),
     ))
 }
 
@@ -90,8 +84,8 @@ fn dropped(load: &Load<'_>) -> Option<Judgement> {
     ))
 }
 
-/// Options for a name of the family that modprobe does not end at.
-fn unreached(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
+/// Options of the driver for a name of the family that modprobe does not end at.
+pub fn unreached<'a>(config: &Config<'a>, load: &Load<'a>) -> Vec<&'a Directive> {
     let of_driver = |found: &&Directive| match &found.command {
         Command::Options { module, options } => {
             module.starts_with(nvidia::MODULE)
@@ -101,10 +95,13 @@ fn unreached(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
         }
         _ => false,
     };
-    config
-        .iter()
-        .filter(of_driver)
-        .filter(|found| !load.options.contains(found))
+    let goes_nowhere = |found: &&Directive| !load.options.contains(found);
+    config.iter().filter(of_driver).filter(goes_nowhere).collect()
+}
+
+fn going_nowhere(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
+    unreached(config, load)
+        .into_iter()
         .map(|found| {
             let name = module_of(found);
             let message = format!(
@@ -116,7 +113,7 @@ fn unreached(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
                 }
             );
             Judgement::broken(DRIVER, message)
-                .evidence(place(found), words_of(found))
+                .evidence(place(found), shown(found))
                 .fix(
                     "modprobe",
                     format!("write them for {} in {}", load.module, found.source),
@@ -131,16 +128,18 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
         return None;
     }
     let by_device = for_device(ctx, config, load)?;
+    // Of each parameter the last value counts, on either road.
+    let (here, there) = (next::last(load), next::last(&by_device));
     let reaches = |name: &str, text: &str| {
-        next::set(&by_device)
-            .iter()
-            .any(|(set, to, _)| set == name && to == text)
+        let shown = nvidia::shown_as(name).unwrap_or(name);
+        there.get(name).is_some_and(|(to, _)| next::same(shown, to, text))
     };
-    let mut lost: Vec<&Directive> = next::set(load)
-        .into_iter()
-        .filter(|(name, text, _)| !reaches(name, text))
-        .map(|(_, _, from)| from)
+    let mut lost: Vec<&Directive> = here
+        .iter()
+        .filter(|(name, (text, _))| !reaches(name, text))
+        .map(|(_, (_, from))| *from)
         .collect();
+    lost.sort_by_key(|found| (&found.source, found.line));
     lost.dedup();
     let first = lost.first()?;
     let message = format!(
@@ -151,7 +150,7 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
     let judgement = lost
         .iter()
         .fold(Judgement::broken(DRIVER, message), |judgement, found| {
-            judgement.evidence(place(found), words_of(found))
+            judgement.evidence(place(found), shown(found))
         });
     let both = match &first.command {
         Command::Options { options, .. } => format!("options {} {}", load.module.replace('_', "-"), options.trim()),
@@ -163,49 +162,68 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
     ))
 }
 
+/// A parameter that no driver knows, in a line for the driver.
+pub struct Misspelt<'a> {
+    /// The line.
+    pub directive: &'a Directive,
+    /// The parameter, as it is written.
+    pub name: String,
+    /// What may be meant; none where nothing is near.
+    pub meant: Option<String>,
+}
+
 /// Parameters that no driver knows. The kernel says so in its log alone, and loads the module without them.
-fn misspelt(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
+pub fn misspelt<'a>(ctx: &Ctx<'_>, config: &Config<'a>) -> Vec<Misspelt<'a>> {
     let params = ctx.facts.driver.params.present();
     let shown = || params.into_iter().flat_map(|params| params.keys().map(String::as_str));
     let of_driver = |found: &&Directive| {
         let module = module_of(found);
         module == nvidia::MODULE || module == "nvidia_current"
     };
-    let mut judgements = Vec::new();
-    for found in config.iter().filter(of_driver) {
-        let Command::Options { options, .. } = &found.command else {
+    let mut all = Vec::new();
+    for directive in config.iter().filter(of_driver) {
+        let Command::Options { options, .. } = &directive.command else {
             continue;
         };
         for set in kmod::parameters(options) {
-            if nvidia::is_known(&set.name, shown()) {
-                continue;
+            if !nvidia::is_known(&set.name, shown()) {
+                all.push(Misspelt {
+                    directive,
+                    meant: nvidia::nearest(&set.name, shown()),
+                    name: set.name,
+                });
             }
-            let judgement = match nvidia::nearest(&set.name, shown()) {
+        }
+    }
+    all
+}
+
+fn unknown_names(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
+    misspelt(ctx, config)
+        .into_iter()
+        .map(|found| {
+            let Misspelt { directive, name, meant } = found;
+            let judgement = match meant {
                 Some(meant) => Judgement::broken(
                     DRIVER,
-                    format!(
-                        "The driver has no parameter {}, and the kernel passes over it: {meant} may be meant.",
-                        set.name
-                    ),
+                    format!("The driver has no parameter {name}, and the kernel passes over it: {meant} may be meant."),
                 )
                 .fix(
                     "modprobe",
-                    format!("write {meant} in place of {} in {}", set.name, found.source),
+                    format!("write {meant} in place of {name} in {}", directive.source),
                 ),
                 // A driver newer than this list may have it.
                 None => Judgement::info(
                     DRIVER,
                     format!(
-                        "No driver that gdr knows has a parameter {}: where the loaded one has none, the kernel passes \
-                         over it.",
-                        set.name
+                        "No driver that gdr knows has a parameter {name}: where the loaded one has none, the kernel \
+                         passes over it."
                     ),
                 ),
             };
-            judgements.push(judgement.evidence(place(found), words_of(found)));
-        }
-    }
-    judgements
+            judgement.evidence(place(directive), shown(directive))
+        })
+        .collect()
 }
 
 fn module_of(directive: &Directive) -> &str {
