@@ -127,8 +127,8 @@ pub fn facts(world: &World, want: Want) -> Facts {
     facts
 }
 
-/// The tools that the fixes of findings name.
-const TOOLS: [&str; 2] = ["setpci", "modprobe"];
+/// The tools that the fixes of findings name, or run.
+const TOOLS: [&str; 4] = ["setpci", "modprobe", "mlxconfig", "mstconfig"];
 
 fn tools(world: &World) -> BTreeMap<String, Fact<Option<String>>> {
     let locate = |name: &str| {

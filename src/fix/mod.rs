@@ -8,6 +8,8 @@ mod apply;
 mod draft;
 mod error;
 mod journal;
+mod mrrs;
+mod nonprefetchable;
 mod site;
 mod step;
 mod survey;
@@ -22,7 +24,7 @@ pub use survey::plan;
 pub use undo::{Undone, undo};
 
 /// Every fix, in the order in which they are made.
-pub const FIXES: &[Fix] = &[acs::FIX];
+pub const FIXES: &[Fix] = &[acs::FIX, mrrs::FIX, nonprefetchable::FIX];
 
 /// A fix by its id.
 pub fn find(id: &str) -> Option<&'static Fix> {

@@ -23,6 +23,7 @@ use shared::shared;
 
 pub use acs::held_below;
 pub use iommu::is_translated;
+pub use payload::small_reads;
 pub use ports::{Ports, Redirecting, ports, redirecting};
 
 use super::{Check, Ctx, passthrough};

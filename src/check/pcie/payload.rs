@@ -25,26 +25,11 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "In a guest the ports and their payloads are the host's.",
         )];
     }
-    let mut judgements = Vec::new();
-    let mut good: Vec<(&Row, Bdf, &Express)> = Vec::new();
-    let mut unknown: Vec<(Bdf, Why)> = Vec::new();
-    for (row, bdf) in own(ctx).filter(|(row, _)| row.physical_function.is_none()) {
-        let above = match above(ctx, bdf) {
-            Ok(above) => above,
-            Err(why) => {
-                unknown.push((bdf, why));
-                continue;
-            }
-        };
-        let Some((_, express)) = above.first().copied() else {
-            // Integrated into the root complex, or not PCI Express: there is no link.
-            continue;
-        };
-        match short(row, bdf, express, &above) {
-            Some(judgement) => judgements.push(judgement),
-            None => good.push((row, bdf, express)),
-        }
-    }
+    let Looked {
+        short: mut judgements,
+        good,
+        unknown,
+    } = look(ctx);
     judgements.extend(between(ctx));
     if !good.is_empty() && judgements.is_empty() {
         judgements.push(fits(ctx, &good));
@@ -59,6 +44,49 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
         true => vec![Judgement::skip("machine", "No GPU and no NIC has a link above it.")],
         false => judgements,
     }
+}
+
+/// NICs that ask for less than 4096 bytes at once on ways that are as they should be.
+pub fn small_reads(ctx: &Ctx<'_>) -> Vec<Bdf> {
+    match ctx.facts.platform.is_guest() {
+        true => Vec::new(),
+        false => asking_for_less(&look(ctx).good).map(|(_, bdf, _)| *bdf).collect(),
+    }
+}
+
+/// What was seen of each device with the ports above it.
+#[derive(Default)]
+struct Looked<'a> {
+    /// What is wrong.
+    short: Vec<Judgement>,
+    /// Those that fit.
+    good: Vec<Good<'a>>,
+    /// Those that could not be read.
+    unknown: Vec<(Bdf, Why)>,
+}
+
+type Good<'a> = (&'a Row, Bdf, &'a Express);
+
+fn look<'a>(ctx: &'a Ctx<'_>) -> Looked<'a> {
+    let mut looked = Looked::default();
+    for (row, bdf) in own(ctx).filter(|(row, _)| row.physical_function.is_none()) {
+        let above = match above(ctx, bdf) {
+            Ok(above) => above,
+            Err(why) => {
+                looked.unknown.push((bdf, why));
+                continue;
+            }
+        };
+        let Some((_, express)) = above.first().copied() else {
+            // Integrated into the root complex, or not PCI Express: there is no link.
+            continue;
+        };
+        match short(row, bdf, express, &above) {
+            Some(judgement) => looked.short.push(judgement),
+            None => looked.good.push((row, bdf, express)),
+        }
+    }
+    looked
 }
 
 type Way<'a> = Vec<(Bdf, &'a Express)>;
@@ -146,7 +174,7 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
     judgements
 }
 
-fn fits(ctx: &Ctx<'_>, good: &[(&Row, Bdf, &Express)]) -> Judgement {
+fn fits(ctx: &Ctx<'_>, good: &[Good<'_>]) -> Judgement {
     let subject = words::list(good.iter().map(|(row, ..)| words::row(row)));
     let least = good.iter().all(|(.., express)| express.max_payload == 128);
     let on_purpose = ctx
@@ -175,13 +203,17 @@ fn fits(ctx: &Ctx<'_>, good: &[(&Row, Bdf, &Express)]) -> Judgement {
     })
 }
 
-/// NICs that ask for less than 4096 bytes at once: no fault, and where a transfer is slow the first thing to try.
-fn reads(good: &[(&Row, Bdf, &Express)]) -> Option<Judgement> {
-    const BEST: u16 = 4096;
-    let small: Vec<_> = good
-        .iter()
+/// What a NIC should ask for at once, bytes: the most there is.
+const BEST: u16 = 4096;
+
+fn asking_for_less<'a, 'b>(good: &'b [Good<'a>]) -> impl Iterator<Item = &'b Good<'a>> {
+    good.iter()
         .filter(|(row, _, express)| row.kind == Kind::Nic && express.max_read_request < BEST)
-        .collect();
+}
+
+/// NICs that ask for less than 4096 bytes at once: no fault, and where a transfer is slow the first thing to try.
+fn reads(good: &[Good<'_>]) -> Option<Judgement> {
+    let small: Vec<_> = asking_for_less(good).collect();
     let (_, first, _) = small.first()?;
     let subject = words::list(small.iter().map(|(row, ..)| words::row(row)));
     let message = format!("{subject}: reads ask for less than {BEST} bytes at once. Where reads are slow, try {BEST}.");
