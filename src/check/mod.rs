@@ -22,8 +22,9 @@ mod words;
 
 /// What checks judge on, for the repairs that mend what they find.
 pub mod ground {
-    pub use super::pcie::{Ports, Redirecting, held_below, is_grace, is_translated, ports, small_reads};
+    pub use super::pcie::{Ports, Redirecting, held_below, is_grace, is_translated, ports, small_reads, translated};
     pub use super::rdma::{SETTING as NON_PREFETCHABLE, untold};
+    pub use super::version::kernel;
 }
 
 pub use judgement::{Judgement, Rule};

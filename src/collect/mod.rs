@@ -1,5 +1,6 @@
 //! World → Facts, one file an area. A collector reads and parses; it judges nothing.
 
+mod boot;
 mod driver;
 mod environment;
 mod fabric;
@@ -92,6 +93,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.fabric = fabric::fabric(files);
         facts.gdrdrv = driver::gdrdrv(files, &mut notes);
         facts.kernel = kernel::kernel(files, &pci, &mut notes);
+        facts.boot = boot::boot(files);
         facts.process = process::process(files, &mut notes);
         facts.platform = platform::platform(files, &pci, &mut notes);
         facts.rdma_stack = rdma::stack(files, &mut notes);
@@ -128,7 +130,18 @@ pub fn facts(world: &World, want: Want) -> Facts {
 }
 
 /// The tools that the fixes of findings name, or run.
-const TOOLS: [&str; 4] = ["setpci", "modprobe", "mlxconfig", "mstconfig"];
+const TOOLS: [&str; 10] = [
+    "setpci",
+    "modprobe",
+    "mlxconfig",
+    "mstconfig",
+    "systemctl",
+    "update-grub",
+    "grub-mkconfig",
+    "grub2-mkconfig",
+    "grubby",
+    "kernel-install",
+];
 
 fn tools(world: &World) -> BTreeMap<String, Fact<Option<String>>> {
     let locate = |name: &str| {

@@ -5,11 +5,14 @@
 
 mod acs;
 mod apply;
+mod boot;
 mod draft;
 mod error;
+mod iommu;
 mod journal;
 mod mrrs;
 mod nonprefetchable;
+mod persist;
 mod site;
 mod step;
 mod survey;
@@ -24,7 +27,7 @@ pub use survey::plan;
 pub use undo::{Undone, undo};
 
 /// Every fix, in the order in which they are made.
-pub const FIXES: &[Fix] = &[acs::FIX, mrrs::FIX, nonprefetchable::FIX];
+pub const FIXES: &[Fix] = &[iommu::FIX, acs::FIX, mrrs::FIX, nonprefetchable::FIX];
 
 /// A fix by its id.
 pub fn find(id: &str) -> Option<&'static Fix> {

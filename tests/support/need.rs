@@ -37,6 +37,10 @@ pub enum Need {
     JsonSchema,
     /// modprobe and depmod of kmod.
     Kmod,
+    /// systemctl and systemd-analyze.
+    Systemd,
+    /// grub-mkconfig with Debian's scripts, and grub-script-check.
+    Grub,
     /// cpio, gzip, xz, zstd and lz4.
     Packers,
 }
@@ -59,6 +63,10 @@ impl Need {
             Self::Promtool => in_path("promtool"),
             Self::JsonSchema => in_path("python3") && python_has("jsonschema"),
             Self::Kmod => in_path("modprobe") && in_path("depmod"),
+            Self::Systemd => in_path("systemctl") && in_path("systemd-analyze"),
+            Self::Grub => {
+                in_path("grub-mkconfig") && in_path("grub-script-check") && Path::new("/etc/grub.d/10_linux").exists()
+            }
             Self::Packers => ["cpio", "gzip", "xz", "zstd", "lz4"].into_iter().all(in_path),
         }
     }
@@ -80,6 +88,8 @@ impl Need {
             Self::Promtool => "promtool is not in PATH (Debian's prometheus)".to_owned(),
             Self::JsonSchema => "python3 has no jsonschema (Debian's python3-jsonschema)".to_owned(),
             Self::Kmod => "modprobe or depmod is not in PATH".to_owned(),
+            Self::Systemd => "systemctl or systemd-analyze is not in PATH (Debian's systemd)".to_owned(),
+            Self::Grub => "grub-mkconfig or /etc/grub.d/10_linux is not there (Debian's grub-common)".to_owned(),
             Self::Packers => "cpio, gzip, xz, zstd or lz4 is not in PATH".to_owned(),
         }
     }
