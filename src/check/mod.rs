@@ -23,13 +23,11 @@ mod words;
 /// What checks judge on, for the repairs that mend what they find.
 pub mod ground {
     pub use super::modules::{buildable, dma_buf_everywhere, suits};
-    pub use super::param::{
-        Misspelt, for_device, keeps_out, misspelt, next, refused, registry_keys, shown, unreached,
-    };
-    pub use super::pcie::{Ports, Redirecting, held_below, is_grace, is_translated, ports};
+    pub use super::param::{Misspelt, for_device, keeps_out, misspelt, next, refused, registry_keys, shown, unreached};
+    pub use super::pcie::{Ports, Redirecting, held_below, is_grace, is_translated, ports, small_reads, translated};
     pub use super::platform::in_container;
-    pub use super::rdma::{cards, driver as nic_driver};
-    pub use super::version::{branch, driver};
+    pub use super::rdma::{SETTING as NON_PREFETCHABLE, cards, driver as nic_driver, untold};
+    pub use super::version::{branch, driver, kernel};
 }
 
 pub use judgement::{Judgement, Rule};

@@ -45,9 +45,25 @@ pub struct FixAcs {
     #[arg(long)]
     pub all_bridges: bool,
 
+    /// Keep the change over reboots
+    ///
+    /// Without it a reboot undoes it.
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub persist: Option<PersistHow>,
+
     /// How it is made
     #[command(flatten)]
     pub how: RepairOptions,
+}
+
+/// How a change of access control services lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PersistHow {
+    /// A unit of systemd runs this command again at every boot, before the usual workloads.
+    Unit,
+    /// The kernel makes it, told on its command line by the boot loader: pci=config_acs from 6.15 on,
+    /// pci=disable_acs_redir before 6.11. It also lasts over resets of ports.
+    Cmdline,
 }
 
 /// How a repair is made.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use explain::{Explain, ExplainFormat};
-pub use fix::{FixAcs, FixOptions, PlanFormat, RepairOptions, Undo};
+pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
 pub use probe::{ByteSize, CopyBackend, CopyProbe, NumaChoice, Probe, ProbeFormat, ProbeWhat};
 pub use style::style;
 

@@ -9,9 +9,9 @@ use anyhow::{Context as _, bail};
 use super::machine::Machine;
 use super::profiles::expectations;
 use crate::check::{self, Ctx};
-use crate::cli::{FixAcs, FixOptions, Global, PlanFormat, Platform, RepairOptions, style};
+use crate::cli::{FixAcs, FixOptions, Global, PersistHow, PlanFormat, Platform, RepairOptions, style};
 use crate::collect::Want;
-use crate::fix::{self, Fix, Moment, Need, Options, PortChoice};
+use crate::fix::{self, Fix, Moment, Need, Options, Persist, PortChoice};
 use crate::model::{Facts, Finding, Journal, JournalState, Outcome, Plan, Progress};
 use crate::profile::Expectations;
 use crate::render;
@@ -73,18 +73,60 @@ pub fn run_acs(
         (None, None, true) => PortChoice::AllBridges,
         (None, None, false) => PortChoice::Judged,
     };
+    let persist = options.persist.map(|how| match how {
+        PersistHow::Unit => Persist::Unit,
+        PersistHow::Cmdline => Persist::CommandLine,
+    });
+    let chosen = chosen(options);
+    let again_at_boot = match persist {
+        Some(Persist::Unit) => at_boot(&chosen)?,
+        _ => Vec::new(),
+    };
+    let mut again_by_hand = chosen;
+    again_by_hand.extend(options.persist.map(|how| match how {
+        PersistHow::Unit => "--persist=unit".to_owned(),
+        PersistHow::Cmdline => "--persist=cmdline".to_owned(),
+    }));
     let request = Request {
         ids: vec!["acs".to_owned()],
         expectations: expectations(&[crate::profile::DEFAULT.to_owned()])?,
         options: Options {
             force: options.how.force,
             ports,
-            persist: None,
+            persist,
+            again: again_at_boot,
         },
         how: &options.how,
-        again: again("gdr fix-acs", &[], global),
+        again: again("gdr fix-acs", &again_by_hand, global),
     };
     repair(machine, global, &request, out, err)
+}
+
+/// The command that a unit runs.
+fn at_boot(chosen: &[String]) -> anyhow::Result<Vec<String>> {
+    let program = std::env::current_exe().context("where gdr's own binary is")?;
+    if !program.is_file() {
+        bail!(
+            "gdr's own binary is no longer at {}, where a unit could run it: start gdr from where it is to stay",
+            program.display()
+        );
+    }
+    let program = program.to_str().context("the path of gdr's own binary is no UTF-8")?;
+    let command = [program, "fix-acs", "--yes"].map(str::to_owned).into_iter();
+    Ok(command.chain(chosen.iter().cloned()).collect())
+}
+
+/// What says which ports, as it was typed.
+fn chosen(options: &FixAcs) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(pair) = &options.pair {
+        words.push("--pair".to_owned());
+        words.extend(pair.iter().cloned());
+    }
+    words.extend(options.device.map(|port| format!("--device={port}")));
+    words.extend(options.all_bridges.then(|| "--all-bridges".to_owned()));
+    words.extend(options.how.force.then(|| "--force".to_owned()));
+    words
 }
 
 /// What is to be repaired, and how.

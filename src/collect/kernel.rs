@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::read;
-use crate::model::{Cma, Fact, IdList, Kernel, Module, Note, NumaNode, PciDevice};
+use crate::model::{Cma, Fact, IdList, IommuMember, Kernel, Module, Note, NumaNode, PciDevice};
 use crate::world::Files;
 
 const MODULES: &str = "/proc/modules";
@@ -12,7 +12,19 @@ const DEVICES: &str = "/proc/devices";
 
 /// What the kernel says of itself.
 pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Note>) -> Kernel {
+    let iommu_groups: BTreeMap<u32, Fact<String>> = groups(pci)
+        .into_iter()
+        .map(|group| {
+            let path = format!("/sys/kernel/iommu_groups/{group}/type");
+            (group, read::text(files, &path, notes))
+        })
+        .collect();
+    let translating = iommu_groups
+        .iter()
+        .filter(|(_, kind)| kind.known().is_some_and(|kind| kind.starts_with("DMA")));
     Kernel {
+        iommu_members: translating.map(|(group, _)| (*group, members(files, *group))).collect(),
+        iommu_groups,
         release: read::text(files, "/proc/sys/kernel/osrelease", notes),
         command_line: read::text(files, "/proc/cmdline", notes),
         modules: read::kept(files, MODULES, without_addresses, notes)
@@ -21,13 +33,6 @@ pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Not
         char_devices: read::text(files, DEVICES, notes)
             .and_then(|text| read::few_lines(text, DEVICES, notes))
             .map(|text| char_devices(&text)),
-        iommu_groups: groups(pci)
-            .into_iter()
-            .map(|group| {
-                let path = format!("/sys/kernel/iommu_groups/{group}/type");
-                (group, read::text(files, &path, notes))
-            })
-            .collect(),
         iommus: match files.list(Path::new("/sys/class/iommu")) {
             Ok(names) => Fact::Known(names),
             Err(error) if error.is_absent() => read::absent::<()>(files, "/sys/class/iommu").map(|_| Vec::new()),
@@ -64,6 +69,20 @@ fn groups(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<u32> {
         .flatten()
         .filter_map(|device| device.attributes.as_ref()?.iommu_group.present().copied())
         .collect()
+}
+
+/// The functions of a group and who holds them. An older snapshot has not got them, which is no news.
+fn members(files: &dyn Files, group: u32) -> Fact<Vec<IommuMember>> {
+    let directory = format!("/sys/kernel/iommu_groups/{group}/devices");
+    let names = match files.list(Path::new(&directory)) {
+        Ok(names) => names,
+        Err(error) => return Fact::Unknown(error.why()),
+    };
+    let member = |name: String| IommuMember {
+        driver: read::link_name(files, &format!("{directory}/{name}/driver"), &mut Vec::new()),
+        name,
+    };
+    Fact::Known(names.into_iter().map(member).collect())
 }
 
 /// Where a module lies in memory is the kernel's secret: root alone is told.

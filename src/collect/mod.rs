@@ -1,5 +1,6 @@
 //! World → Facts, one file an area. A collector reads and parses; it judges nothing.
 
+mod boot;
 mod driver;
 mod environment;
 mod fabric;
@@ -94,6 +95,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.fabric = fabric::fabric(files, &mut notes);
         facts.gdrdrv = driver::gdrdrv(files, &mut notes);
         facts.kernel = kernel::kernel(files, &pci, &mut notes);
+        facts.boot = boot::boot(files);
         facts.process = process::process(files, &mut notes);
         facts.platform = platform::platform(files, &pci, &mut notes);
         facts.rdma_stack = rdma::stack(files, &mut notes);
@@ -129,8 +131,22 @@ pub fn facts(world: &World, want: Want) -> Facts {
     facts
 }
 
-/// The tools that the fixes of findings name.
-const TOOLS: [&str; 5] = ["setpci", "modprobe", "update-initramfs", "dracut", "mkinitcpio"];
+/// The tools that the fixes of findings name, or run.
+const TOOLS: [&str; 13] = [
+    "setpci",
+    "modprobe",
+    "mlxconfig",
+    "mstconfig",
+    "systemctl",
+    "update-initramfs",
+    "dracut",
+    "mkinitcpio",
+    "update-grub",
+    "grub-mkconfig",
+    "grub2-mkconfig",
+    "grubby",
+    "kernel-install",
+];
 
 fn tools(world: &World) -> BTreeMap<String, Fact<Option<String>>> {
     let locate = |name: &str| {

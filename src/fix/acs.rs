@@ -3,13 +3,14 @@
 //! Of the control register only the bits that redirect are cleared (request redirect, completion redirect, and egress
 //! control where its vector stops the pair); source validation, translation blocking and upstream forwarding stay.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::draft::{Draft, Fix, Need, PortChoice, Want};
+use super::draft::{Draft, Fix, Need, Persist, PortChoice, Want};
+use super::persist;
 use crate::check::{Ctx, ground};
 use crate::model::config::AcsBits;
 use crate::model::{Bdf, Capability, Fact, Severity, Why};
-use crate::topo::{self, Role};
+use crate::topo::{self, Redirect, Role};
 
 /// The fix.
 pub const FIX: Fix = Fix {
@@ -40,9 +41,13 @@ fn draft(need: &Need<'_>) -> Draft {
              clearing them is unsafe.",
         );
     }
-    if let Fact::Known(Some(mode)) = &ctx.facts.platform.lockdown
-        && mode != "none"
-        && !need.options.force
+    let locked = match &ctx.facts.platform.lockdown {
+        Fact::Known(Some(mode)) if mode != "none" && !need.options.force => Some(mode),
+        _ => None,
+    };
+    let by_kernel = need.options.persist == Some(Persist::CommandLine);
+    if let Some(mode) = locked
+        && !by_kernel
     {
         return Draft::refused(format!(
             "The kernel is locked down ({mode}): it refuses writes to configuration space. Put the change on the kernel's \
@@ -54,8 +59,13 @@ fn draft(need: &Need<'_>) -> Draft {
         Err(why) => return Draft::refused(why),
     };
     let mut draft = Draft::default();
-    let held: Vec<String> = ports
-        .keys()
+    let lasting = match by_kernel {
+        true => lasting(need, &ports),
+        false => BTreeMap::new(),
+    };
+    let concerned: BTreeSet<&Bdf> = ports.keys().chain(lasting.keys()).collect();
+    let held: Vec<String> = concerned
+        .into_iter()
         .flat_map(|port| {
             ground::held_below(ctx, *port)
                 .into_iter()
@@ -69,7 +79,8 @@ fn draft(need: &Need<'_>) -> Draft {
             held.join(", ")
         ));
     }
-    for (port, mask) in &ports {
+    // A kernel that is locked down takes them from its command line alone.
+    for (port, mask) in ports.iter().filter(|_| locked.is_none()) {
         let Some(acs) = ctx.facts.device(*port).and_then(|device| device.config.acs.present()) else {
             continue;
         };
@@ -100,14 +111,45 @@ fn draft(need: &Need<'_>) -> Draft {
                 .to_owned(),
         );
     }
-    if need.options.persist.is_none() {
-        draft.warnings.push(
-            "Idle the devices first. The change is gone after a reboot, a hot-plug, or a reset of a port (AER, DPC): \
-             --persist unit or --persist cmdline keeps it."
-                .to_owned(),
-        );
+    let kept = match need.options.persist {
+        None => {
+            draft.warnings.push(
+                "Idle the devices first. The change is gone after a reboot, a hot-plug, or a reset of a port (AER, DPC): \
+                 --persist unit or --persist cmdline keeps it."
+                    .to_owned(),
+            );
+            Ok(())
+        }
+        Some(Persist::Unit) => persist::unit(&mut draft, need),
+        Some(Persist::CommandLine) => persist::command_line(&mut draft, ctx, &lasting),
+    };
+    match kept {
+        Ok(()) => draft,
+        Err(why) => Draft::refused(why),
     }
-    draft
+}
+
+/// The ports that the kernel is to be told of, and the bits: those that redirect, and of the ways that count those that
+/// were cleared before, which a boot would set again.
+fn lasting(need: &Need<'_>, ports: &BTreeMap<Bdf, u16>) -> BTreeMap<Bdf, u16> {
+    let mut lasting = ports.clone();
+    let all: Vec<Bdf> = match &need.options.ports {
+        PortChoice::Judged => ground::ports(need.ctx).worth.into_iter().collect(),
+        PortChoice::Pair(a, b) => between(need.ctx, a, b).map_or_else(
+            |_| Vec::new(),
+            |ports| ports.into_iter().map(|redirect| redirect.port).collect(),
+        ),
+        PortChoice::Port(_) | PortChoice::AllBridges => Vec::new(),
+    };
+    for port in all {
+        lasting.entry(port).or_insert(REDIRECT);
+    }
+    let has_acs = |port: &Bdf| {
+        let device = need.ctx.facts.device(*port);
+        device.is_some_and(|device| device.config.acs.present().is_some())
+    };
+    lasting.retain(|port, _| has_acs(port));
+    lasting
 }
 
 /// The ports to change, and the bits to clear of each.
@@ -160,7 +202,7 @@ fn unread(port: Bdf, why: Why) -> String {
 }
 
 /// The ports between two devices.
-fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, u16>, String> {
+fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
     let row = |name: &str| {
         ctx.topology.find(name).ok_or_else(|| {
             let names: Vec<&str> = ctx.topology.rows.iter().map(|row| row.name.as_str()).collect();
@@ -168,8 +210,13 @@ fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, u16>, String> {
         })
     };
     let path = topo::route(ctx.facts, ctx.forest, ctx.topology, row(a)?, row(b)?)?;
+    Ok(topo::redirects(ctx.forest, &path))
+}
+
+/// Those of them that redirect.
+fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, u16>, String> {
     let mut ports = BTreeMap::new();
-    for redirect in topo::redirects(ctx.forest, &path) {
+    for redirect in between(ctx, a, b)? {
         match redirect.bits {
             Fact::Known(found) if found.is_empty() => {}
             Fact::Known(found) => {

@@ -19,10 +19,11 @@ pub struct Moment {
 pub fn apply(hands: &Hands, plan: &Plan, moment: &Moment) -> Result<Journal, Error> {
     let journals = Journals::of(hands);
     let _lock = journals.lock()?;
+    let number = journals.numbers()?.last().map_or(1, |last| last.saturating_add(1));
+    journals.forget(moment.boot.as_deref())?;
     if let Some(number) = journals.unfinished()? {
         return Err(Error::Unfinished(number));
     }
-    let number = journals.numbers()?.last().map_or(1, |last| last.saturating_add(1));
     let mut journal = Journal {
         schema: JOURNAL_SCHEMA.to_owned(),
         number,

@@ -33,6 +33,8 @@ pub struct Options {
     pub ports: PortChoice,
     /// How `acs` lasts over a reboot; none where it does not.
     pub persist: Option<Persist>,
+    /// The command that makes the same again: gdr's binary by its absolute path, and its arguments.
+    pub again: Vec<String>,
 }
 
 /// Which ports' access control services are changed.

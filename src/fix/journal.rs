@@ -75,6 +75,23 @@ impl<'h> Journals<'h> {
         Ok(self.hands.replace(&path(journal.number), &image)?)
     }
 
+    /// Takes away the journals of earlier boots of which this one has nothing left: every step was such that a reboot takes
+    /// it back. A repair that is made again at every boot would leave one each time, and one that was cut short by the end
+    /// of a boot would stand in the way of all others.
+    pub fn forget(&self, boot: Option<&str>) -> Result<(), Error> {
+        for number in self.numbers()? {
+            // One that cannot be read is not ours to take away.
+            let Ok(journal) = self.read(number) else {
+                continue;
+            };
+            let earlier = matches!((journal.boot.as_deref(), boot), (Some(then), Some(now)) if then != now);
+            if earlier && journal.entries.iter().all(|entry| entry.step.action.is_volatile()) {
+                self.hands.remove(&path(number))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The newest repair that was cut short; none where all ended.
     pub fn unfinished(&self) -> Result<Option<u32>, Error> {
         for number in self.numbers()?.into_iter().rev() {

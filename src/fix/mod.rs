@@ -5,17 +5,22 @@
 
 mod acs;
 mod apply;
+mod boot;
 mod draft;
 mod drop_in;
 mod error;
 mod gdrdrv_node;
 mod initramfs;
+mod iommu;
 mod journal;
 mod memlock;
 mod modprobe;
 mod modules;
+mod mrrs;
+mod nonprefetchable;
 mod peer_mapping;
 mod peermem;
+mod persist;
 mod persistence;
 mod rdma_modules;
 mod reload;
@@ -36,7 +41,10 @@ pub use undo::{Undone, undo};
 
 /// Every fix, in the order in which they are made.
 pub const FIXES: &[Fix] = &[
+    iommu::FIX,
     acs::FIX,
+    mrrs::FIX,
+    nonprefetchable::FIX,
     modprobe::FIX,
     peer_mapping::FIX,
     stream_memops::FIX,

@@ -23,7 +23,7 @@ pub fn command_line(text: &str) -> Vec<Directive> {
 }
 
 /// The words, parted by blanks outside of quotes. A quote that stays open makes the last word none of kmod's.
-fn words(text: &str) -> Vec<String> {
+pub fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
     for c in text.chars() {

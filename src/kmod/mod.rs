@@ -3,6 +3,7 @@
 //! Pure: texts in, directives out. The rules are those of modprobe.d(5) and libkmod, and `modprobe --showconfig` is
 //! the judge in `tests/kmod.rs`. Which files there are is the collector's to find, what follows the checks' to say.
 
+pub mod acs;
 mod command_line;
 mod config;
 mod directive;
@@ -15,7 +16,7 @@ pub mod nvidia;
 mod options;
 mod pattern;
 
-pub use command_line::command_line;
+pub use command_line::{command_line, words};
 pub use config::{Config, Load, Refusal};
 pub use directive::{concerns, directives, kept};
 pub use directories::{NEWEST, directories, version_of_library};

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, MappingOutcome, Modprobe,
+    Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, MappingOutcome, Modprobe,
     ModuleFiles, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack,
     Software, VerbsOutcome,
 };
@@ -63,6 +63,9 @@ pub struct Facts {
     pub module_files: ModuleFiles,
     /// The kernel.
     pub kernel: Kernel,
+    /// What starts it.
+    #[serde(default)]
+    pub boot: Boot,
     /// This process.
     pub process: Process,
     /// The limits around this process.

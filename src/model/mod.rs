@@ -1,6 +1,7 @@
 //! Plain data: facts, findings, plans, results. It does no input or output and knows no other room.
 
 mod bdf;
+mod boot;
 pub mod config;
 mod cuda;
 mod diff;
@@ -27,6 +28,7 @@ mod topology;
 mod verbs;
 
 pub use bdf::{Bdf, BdfError};
+pub use boot::Boot;
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
 pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMemops};
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
@@ -55,8 +57,8 @@ pub use snapshot::{
 };
 pub use software::{Found, Library, Program, Software};
 pub use system::{
-    Cma, Driver, DriverGpu, Gdrdrv, Host, Kernel, Module, Mount, NodeFile, NodeState, NumaNode, PeerMemory, Platform,
-    PlatformKind, Process,
+    Cma, Driver, DriverGpu, Gdrdrv, Host, IommuMember, Kernel, Module, Mount, NodeFile, NodeState, NumaNode,
+    PeerMemory, Platform, PlatformKind, Process,
 };
 pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Topology, Verdict};
 pub use verbs::{DmabufAnswer, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial};

@@ -133,6 +133,16 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// Whether a reboot takes it back.
+    pub fn is_volatile(&self) -> bool {
+        matches!(
+            self,
+            Self::WriteConfig(_) | Self::WriteAttribute { .. } | Self::LoadModule { .. }
+        )
+    }
+}
+
 /// A register of a PCI function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigWrite {

@@ -100,11 +100,23 @@ pub struct Kernel {
     pub char_devices: Fact<BTreeMap<String, Vec<u32>>>,
     /// Type of each IOMMU group asked about, as in `DMA-FQ`, `identity`.
     pub iommu_groups: BTreeMap<u32, Fact<String>>,
+    /// The PCI functions of each of those groups that translates.
+    #[serde(default)]
+    pub iommu_members: BTreeMap<u32, Fact<Vec<IommuMember>>>,
     /// The IOMMUs in `/sys/class/iommu`.
     pub iommus: Fact<Vec<String>>,
     /// The contiguous memory allocator's share of memory; none where this kernel has none.
     #[serde(default)]
     pub cma: Fact<Option<Cma>>,
+}
+
+/// A function in an IOMMU group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IommuMember {
+    /// Its address, or its name where it is no PCI function.
+    pub name: String,
+    /// The driver that holds it; none where none does.
+    pub driver: Fact<Option<String>>,
 }
 
 /// Memory that the contiguous memory allocator holds, bytes.

@@ -15,7 +15,6 @@ mod tools;
 mod tree;
 mod walk;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -74,8 +73,8 @@ impl World {
         let files = Tree::directory(root)?;
         Ok(Self {
             libraries: Libraries::laid_out(|path| files.read(Path::new(path)).ok()),
+            tools: Tools::laid_out(|path| files.read(Path::new(path)).ok()),
             files: Box::new(files),
-            tools: Tools::recorded(BTreeMap::new()),
             source: Source::Directory(root.display().to_string()),
         })
     }

@@ -57,6 +57,13 @@ impl Tools {
         }
     }
 
+    /// Those of a machine laid out in a directory: `gdr/tools.json` holds what they answered there, by command line, where
+    /// somebody wrote it down.
+    pub fn laid_out(read: impl Fn(&str) -> Option<Vec<u8>>) -> Self {
+        let answers = read("/gdr/tools.json").and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Self::recorded(answers.unwrap_or_default())
+    }
+
     /// Those of a recorded machine, by what they answered.
     pub fn recorded(answers: BTreeMap<String, LibraryAnswer<ToolOutput>>) -> Self {
         Self {
@@ -126,8 +133,15 @@ impl Tools {
         if there.is_empty() {
             return Fact::Unknown(Why::NotCovered);
         }
-        let paths = there.iter().map(|directory| directory.join(name));
-        Fact::Known(paths.into_iter().find(|path| files.exists(path).unwrap_or(false)))
+        for path in there.iter().map(|directory| directory.join(name)) {
+            match files.exists(&path) {
+                Ok(true) => return Fact::Known(Some(path)),
+                // A record of a machine on which nobody asked for this tool.
+                Err(error) if error.why() == Why::NotCovered => return Fact::Unknown(Why::NotCovered),
+                _ => {}
+            }
+        }
+        Fact::Known(None)
     }
 }
 

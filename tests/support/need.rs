@@ -39,6 +39,8 @@ pub enum Need {
     JsonSchema,
     /// modprobe and depmod of kmod.
     Kmod,
+    /// grub-mkconfig with Debian's scripts, and grub-script-check.
+    Grub,
     /// cpio, gzip, xz, zstd and lz4.
     Packers,
     /// strace, which kills at a system call.
@@ -71,6 +73,9 @@ impl Need {
             Self::JsonSchema => in_path("python3") && python_has("jsonschema"),
             Self::Kmod => in_path("modprobe") && in_path("depmod"),
             Self::Strace => in_path("strace"),
+            Self::Grub => {
+                in_path("grub-mkconfig") && in_path("grub-script-check") && Path::new("/etc/grub.d/10_linux").exists()
+            }
             Self::Packers => ["cpio", "gzip", "xz", "zstd", "lz4"].into_iter().all(in_path),
             Self::Systemd => {
                 ["systemctl", "systemd-analyze"].into_iter().all(in_path)
@@ -104,6 +109,7 @@ impl Need {
             Self::JsonSchema => "python3 has no jsonschema (Debian's python3-jsonschema)".to_owned(),
             Self::Kmod => "modprobe or depmod is not in PATH".to_owned(),
             Self::Strace => "strace is not in PATH".to_owned(),
+            Self::Grub => "grub-mkconfig or /etc/grub.d/10_linux is not there (Debian's grub-common)".to_owned(),
             Self::Packers => "cpio, gzip, xz, zstd or lz4 is not in PATH".to_owned(),
             Self::Systemd => "systemd's programs are not there (Debian's systemd)".to_owned(),
             Self::Udev => "udevadm is not in PATH (Debian's udev)".to_owned(),

@@ -144,7 +144,7 @@ fn refusal<'a>(ctx: &Ctx<'_>, config: &Config<'a>, module: &str) -> Option<(Judg
 /// list of the boot asks, which heeds the blacklist, and modprobe does not.
 pub fn keeps_out(ctx: &Ctx<'_>, module: &str) -> Option<(String, bool)> {
     let config = next::config(ctx, DRIVER).ok()?;
-    let said = |directive: &Directive| format!("'{}' ({})", words_of(directive), place(directive));
+    let said = |directive: &Directive| format!("'{}' ({})", shown(directive), place(directive));
     if let Some(refused) = config.load(module).refused {
         return Some((said(refused.directive()), false));
     }

@@ -2,7 +2,7 @@
 
 use super::iommu::is_translated;
 use super::ports::{Redirecting, ports};
-use super::{Ctx, is_grace};
+use super::{Ctx, boot, is_grace};
 use crate::check::{Judgement, passthrough, unknown_if, words};
 use crate::model::{Bdf, Fact, Severity, Why};
 use crate::topo;
@@ -98,6 +98,9 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting) -> Judgement {
         message.push_str(
             " The IOMMU translates these devices' addresses, so clearing the bits alone gains nothing: see pcie.iommu.",
         );
+    }
+    if let Some(promise) = boot::promise(ctx, port) {
+        message.push_str(&promise);
     }
     let held = held_below(ctx, port);
     let judgement = match held.is_empty() {

@@ -1,6 +1,8 @@
 //! pcie.iommu: the IOMMU leaves the addresses of these GPUs and NICs as they are.
 
-use super::{Ctx, is_grace, own};
+use std::collections::BTreeMap;
+
+use super::{Ctx, boot, is_grace, own};
 use crate::check::{Judgement, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, Row, Severity, Why};
 
@@ -25,7 +27,7 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let (mut plain, mut unknown) = (Vec::new(), Vec::new());
     for (row, bdf) in own(ctx) {
         match domain(ctx, bdf) {
-            Fact::Known(Domain::Translating(group, kind)) => judgements.push(translated(ctx, row, bdf, group, &kind)),
+            Fact::Known(Domain::Translating(group, kind)) => judgements.push(judge(ctx, row, bdf, group, &kind)),
             Fact::Known(of) => plain.push((row, bdf, of)),
             Fact::Unknown(why) => unknown.push((row, why)),
         }
@@ -49,6 +51,15 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
 /// Whether it is known that a device's addresses are translated.
 pub fn is_translated(ctx: &Ctx<'_>, bdf: Bdf) -> bool {
     matches!(domain(ctx, bdf), Fact::Known(Domain::Translating(..)))
+}
+
+/// The groups of this machine's GPUs and NICs that translate, and their types.
+pub fn translated(ctx: &Ctx<'_>) -> BTreeMap<u32, String> {
+    let groups = own(ctx).filter_map(|(_, bdf)| match domain(ctx, bdf) {
+        Fact::Known(Domain::Translating(group, kind)) => Some((group, kind)),
+        _ => None,
+    });
+    groups.collect()
 }
 
 /// From the group of this device. The type is that of the default domain, not of one that vfio attached.
@@ -92,7 +103,7 @@ fn untranslated(ctx: &Ctx<'_>, plain: &[(&Row, Bdf, Domain)]) -> Judgement {
     judgement
 }
 
-fn translated(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgement {
+fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgement {
     let params = ctx.facts.driver.params.present();
     let remap = params
         .and_then(|params| params.get("DmaRemapPeerMmio"))
@@ -144,6 +155,10 @@ fn translated(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Jud
 
 fn mend(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {
     let guest = ctx.facts.platform.is_guest();
+    let mut judgement = judgement;
+    if let Some(waits) = boot::waits(ctx, arm).filter(|_| !guest) {
+        judgement.message.push_str(&waits);
+    }
     match (guest, arm, ctx.facts.platform.architecture.known()) {
         _ if is_grace(ctx) => judgement,
         (true, ..) => judgement.advice("this is the guest's own IOMMU: start the guest without one, or iommu=pt in it"),

@@ -3,6 +3,7 @@
 mod acs;
 mod acs_vm;
 mod ats;
+mod boot;
 mod errors;
 mod iommu;
 mod link;
@@ -22,7 +23,8 @@ use payload::payload;
 use shared::shared;
 
 pub use acs::held_below;
-pub use iommu::is_translated;
+pub use iommu::{is_translated, translated};
+pub use payload::small_reads;
 pub use ports::{Ports, Redirecting, governing, is_joined, ports, redirecting};
 
 use super::{Check, Ctx, passthrough};

@@ -25,26 +25,11 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "In a guest the ports and their payloads are the host's.",
         )];
     }
-    let mut judgements = Vec::new();
-    let mut good: Vec<(&Row, Bdf, &Express)> = Vec::new();
-    let mut unknown: Vec<(Bdf, Why)> = Vec::new();
-    for (row, bdf) in own(ctx).filter(|(row, _)| row.physical_function.is_none()) {
-        let above = match above(ctx, bdf) {
-            Ok(above) => above,
-            Err(why) => {
-                unknown.push((bdf, why));
-                continue;
-            }
-        };
-        let Some((_, express)) = above.first().copied() else {
-            // Integrated into the root complex, or not PCI Express: there is no link.
-            continue;
-        };
-        match short(row, bdf, express, &above) {
-            Some(judgement) => judgements.push(judgement),
-            None => good.push((row, bdf, express)),
-        }
-    }
+    let Looked {
+        short: mut judgements,
+        good,
+        unknown,
+    } = look(ctx);
     judgements.extend(between(ctx));
     if !good.is_empty() && judgements.is_empty() {
         judgements.push(fits(ctx, &good));
@@ -59,6 +44,49 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
         true => vec![Judgement::skip("machine", "No GPU and no NIC has a link above it.")],
         false => judgements,
     }
+}
+
+/// NICs that ask for less than 4096 bytes at once on ways that are as they should be.
+pub fn small_reads(ctx: &Ctx<'_>) -> Vec<Bdf> {
+    match ctx.facts.platform.is_guest() {
+        true => Vec::new(),
+        false => asking_for_less(&look(ctx).good).map(|(_, bdf, _)| *bdf).collect(),
+    }
+}
+
+/// What was seen of each device with the ports above it.
+#[derive(Default)]
+struct Looked<'a> {
+    /// What is wrong.
+    short: Vec<Judgement>,
+    /// Those that fit.
+    good: Vec<Good<'a>>,
+    /// Those that could not be read.
+    unknown: Vec<(Bdf, Why)>,
+}
+
+type Good<'a> = (&'a Row, Bdf, &'a Express);
+
+fn look<'a>(ctx: &'a Ctx<'_>) -> Looked<'a> {
+    let mut looked = Looked::default();
+    for (row, bdf) in own(ctx).filter(|(row, _)| row.physical_function.is_none()) {
+        let above = match above(ctx, bdf) {
+            Ok(above) => above,
+            Err(why) => {
+                looked.unknown.push((bdf, why));
+                continue;
+            }
+        };
+        let Some((_, express)) = above.first().copied() else {
+            // Integrated into the root complex, or not PCI Express: there is no link.
+            continue;
+        };
+        match short(row, bdf, express, &above) {
+            Some(judgement) => looked.short.push(judgement),
+            None => looked.good.push((row, bdf, express)),
+        }
+    }
+    looked
 }
 
 type Way<'a> = Vec<(Bdf, &'a Express)>;
@@ -146,7 +174,7 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
     judgements
 }
 
-fn fits(ctx: &Ctx<'_>, good: &[(&Row, Bdf, &Express)]) -> Judgement {
+fn fits(ctx: &Ctx<'_>, good: &[Good<'_>]) -> Judgement {
     let subject = words::list(good.iter().map(|(row, ..)| words::row(row)));
     let least = good.iter().all(|(.., express)| express.max_payload == 128);
     let on_purpose = ctx
@@ -175,13 +203,17 @@ fn fits(ctx: &Ctx<'_>, good: &[(&Row, Bdf, &Express)]) -> Judgement {
     })
 }
 
-/// NICs that ask for less than 4096 bytes at once: no fault, and where a transfer is slow the first thing to try.
-fn reads(good: &[(&Row, Bdf, &Express)]) -> Option<Judgement> {
-    const BEST: u16 = 4096;
-    let small: Vec<_> = good
-        .iter()
+/// What a NIC should ask for at once, bytes: the most there is.
+const BEST: u16 = 4096;
+
+fn asking_for_less<'a, 'b>(good: &'b [Good<'a>]) -> impl Iterator<Item = &'b Good<'a>> {
+    good.iter()
         .filter(|(row, _, express)| row.kind == Kind::Nic && express.max_read_request < BEST)
-        .collect();
+}
+
+/// NICs that ask for less than 4096 bytes at once: no fault, and where a transfer is slow the first thing to try.
+fn reads(good: &[Good<'_>]) -> Option<Judgement> {
+    let small: Vec<_> = asking_for_less(good).collect();
     let (_, first, _) = small.first()?;
     let subject = words::list(small.iter().map(|(row, ..)| words::row(row)));
     let message = format!("{subject}: reads ask for less than {BEST} bytes at once. Where reads are slow, try {BEST}.");
@@ -204,119 +236,4 @@ fn control(judgement: Judgement, bdf: Bdf, express: &Express) -> Judgement {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::testing::{Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, findings, machine, only};
-    use crate::model::{Facts, Outcome};
-
-    fn set(facts: &mut Facts, bdf: &str, payload: u16, read: u16) {
-        match &mut facts.device_mut(bdf).config.express {
-            Fact::Known(Some(express)) => (express.max_payload, express.max_read_request) = (payload, read),
-            _ => panic!("no capability"),
-        }
-    }
-
-    #[test]
-    fn equal_payloads_pass() {
-        let found = only("pcie.payload", &machine());
-        assert_eq!(found.outcome, Outcome::Pass);
-        assert_eq!(found.subject, format!("GPU0 ({GPU}), NIC0 ({NIC})"));
-        assert_eq!(found.evidence[0].value, "MaxPayload 256 bytes, MaxReadReq 4096 bytes");
-        assert_eq!(found.evidence[0].source, format!("{GPU} config 0x068, Device Control"));
-    }
-
-    #[test]
-    fn a_sender_above_its_receiver_fails() {
-        // The NIC sends 512 where its port takes 256, and so do the GPU's port and the GPU.
-        let mut facts = machine();
-        set(&mut facts, NIC, 512, 4096);
-        let found = findings("pcie.payload", &facts, &[]);
-        assert_eq!(found[0].outcome, Outcome::Fail);
-        assert!(
-            found[0].message.contains("NIC0 (0000:04:00.0) may send 512 bytes"),
-            "{}",
-            found[0].message
-        );
-        assert!(
-            found[0]
-                .fix
-                .as_ref()
-                .is_some_and(|fix| fix.command.contains("pcie_bus_safe"))
-        );
-        // Every port takes 512, the GPU does not: only between the two.
-        for port in [ROOT_PORT, "0000:01:00.0", GPU_PORT, NIC_PORT] {
-            set(&mut facts, port, 512, 512);
-        }
-        set(&mut facts, GPU, 256, 256);
-        let found = findings("pcie.payload", &facts, &[]);
-        assert_eq!(found.len(), 1, "{found:#?}");
-        assert_eq!(found[0].subject, format!("NIC0 ({NIC}) to GPU0 ({GPU})"));
-        assert!(
-            found[0].message.contains(&format!("{GPU} takes 256")),
-            "{}",
-            found[0].message
-        );
-    }
-
-    #[test]
-    fn a_root_port_that_may_answer_with_too_much_warns() {
-        let mut facts = machine();
-        set(&mut facts, ROOT_PORT, 512, 512);
-        let found = findings("pcie.payload", &facts, &[]);
-        assert_eq!(found[0].outcome, Outcome::Warn, "it asks for 4096 at once");
-        for device in [GPU, NIC] {
-            set(&mut facts, device, 256, 256);
-        }
-        let outcomes: Vec<_> = findings("pcie.payload", &facts, &[])
-            .iter()
-            .map(|f| f.outcome)
-            .collect();
-        assert_eq!(
-            outcomes,
-            [Outcome::Pass, Outcome::Info],
-            "pcie_bus_perf sets it so; reads are small"
-        );
-    }
-
-    #[test]
-    fn small_packets_and_reads_are_worth_knowing() {
-        let mut facts = machine();
-        for device in [ROOT_PORT, "0000:01:00.0", GPU_PORT, NIC_PORT, GPU] {
-            set(&mut facts, device, 128, 512);
-        }
-        set(&mut facts, NIC, 128, 512);
-        let found = findings("pcie.payload", &facts, &[]);
-        assert_eq!(found[0].outcome, Outcome::Info);
-        assert!(found[0].message.contains("the least there is"));
-        assert_eq!(found[1].fix.as_ref().map(|fix| fix.id.as_str()), Some("mrrs"));
-        facts.kernel.command_line = Fact::Known("pci=pcie_bus_peer2peer".to_owned());
-        assert!(
-            findings("pcie.payload", &facts, &[])[0]
-                .message
-                .contains("as pci=pcie_bus_peer2peer asks")
-        );
-    }
-
-    #[test]
-    fn a_virtual_functions_register_says_nothing() {
-        let mut facts = machine();
-        set(&mut facts, NIC, 128, 128);
-        facts.nic_mut().physical_function = Fact::Known(Some(crate::check::testing::bdf(NIC_PORT)));
-        assert_eq!(only("pcie.payload", &facts).subject, format!("GPU0 ({GPU})"));
-    }
-
-    #[test]
-    fn unread_registers_are_unknown_and_guests_skip() {
-        let mut facts = machine();
-        facts.device_mut(GPU_PORT).config.express = Fact::Unknown(Why::Denied);
-        let found = findings("pcie.payload", &facts, &[]);
-        assert_eq!(found[1].outcome, Outcome::Unknown);
-        assert_eq!(
-            (found[1].subject.as_str(), found[1].needs.as_deref()),
-            (GPU, Some("root"))
-        );
-        facts.platform.hypervisor_flag = Fact::Known(true);
-        assert_eq!(only("pcie.payload", &facts).outcome, Outcome::Skip);
-        assert_eq!(only("pcie.payload", &Facts::default()).outcome, Outcome::Unknown);
-    }
-}
+mod tests;

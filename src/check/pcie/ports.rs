@@ -17,6 +17,8 @@ pub struct Ports {
     pub pairs: usize,
     /// Ports that let every pair through.
     pub clean: BTreeSet<Bdf>,
+    /// Ports, clean or not, that a pair's traffic would suffer from.
+    pub worth: BTreeSet<Bdf>,
     /// Ports that send a pair's traffic up, or stop it.
     pub redirecting: BTreeMap<Bdf, Redirecting>,
     /// Ports whose control register could not be read, and why.
@@ -143,6 +145,9 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
         Meeting::Interconnect(..) => Severity::Info,
     };
     for redirect in governing(ctx, &path) {
+        if weight > Severity::Info {
+            ports.worth.insert(redirect.port);
+        }
         let bits = match redirect.bits {
             Fact::Known(bits) if bits.is_empty() => {
                 ports.clean.insert(redirect.port);

@@ -15,6 +15,8 @@ mod provider;
 mod uar_map;
 mod write_ordering;
 
+pub use nonprefetchable::{SETTING, untold};
+
 use super::{Check, Ctx, Judgement, passthrough};
 use crate::model::{Fact, Facts, Ids, PciDevice, RdmaDevice, Severity};
 pub use device::{cards, device, driver};

@@ -1,9 +1,9 @@
 //! rdma.nonprefetchable: a NIC's doorbells for GPUs that are older than Pascal.
 
-use super::{each_mlx5, is_virtual};
+use super::{MLX5, cards, driver, each_mlx5, is_virtual};
 use crate::check::{Ctx, Judgement, passthrough, words};
-use crate::model::config::BarKind;
-use crate::model::{Fact, FirmwareSetting, Ids, RdmaDevice, Why};
+use crate::model::config::{BarKind, Header};
+use crate::model::{Bdf, Fact, FirmwareSetting, Ids, PciDevice, RdmaDevice, Why};
 
 /// The setting of the firmware.
 pub const SETTING: &str = "NON_PREFETCHABLE_PF_BAR";
@@ -13,16 +13,54 @@ pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
     }
-    let old: Vec<_> = passthrough::own_gpus(ctx.facts)
-        .filter(|gpu| gpu.ids.known().is_some_and(Ids::is_before_pascal))
-        .map(|gpu| words::device(ctx, gpu.bdf))
-        .collect();
+    let old: Vec<_> = old(ctx).map(|gpu| words::device(ctx, gpu.bdf)).collect();
     if old.is_empty() {
         return vec![Judgement::skip("machine", "No GPU here is older than Pascal.")];
     }
     each_mlx5(ctx, |nic| {
         judge(ctx, nic).evidence("GPUs older than Pascal", old.join(", "))
     })
+}
+
+/// A NIC whose firmware is to be told.
+pub struct Untold<'a> {
+    /// The NIC.
+    pub nic: &'a RdmaDevice,
+    /// Its address.
+    pub bdf: Bdf,
+    /// The setting as it is; none where it could not be asked.
+    pub setting: Option<&'a FirmwareSetting>,
+}
+
+/// The NICs whose first BAR is prefetchable where a GPU wants it otherwise, and whose firmware was not told yet.
+pub fn untold<'a>(ctx: &Ctx<'a>) -> Vec<Untold<'a>> {
+    if old(ctx).next().is_none() {
+        return Vec::new();
+    }
+    let facts = ctx.facts;
+    let of_mlx5 =
+        |nic: &&RdmaDevice| !is_virtual(nic) && driver(facts, nic).known().is_some_and(|driver| driver == MLX5);
+    let untold = cards(facts).filter(of_mlx5).filter_map(|nic| {
+        let bdf = *nic.place.present()?;
+        let header = facts.device(bdf)?.config.header.known()?;
+        let prefetchable = is_prefetchable(header) == Some(true);
+        let setting = setting(nic);
+        (prefetchable && !waits(setting)).then_some(Untold { nic, bdf, setting })
+    });
+    untold.collect()
+}
+
+fn old<'a>(ctx: &Ctx<'a>) -> impl Iterator<Item = &'a PciDevice> {
+    let gpus = passthrough::own_gpus(ctx.facts);
+    gpus.filter(|gpu| gpu.ids.known().is_some_and(Ids::is_before_pascal))
+}
+
+/// Of the first BAR; none where it is no memory.
+fn is_prefetchable(header: &Header) -> Option<bool> {
+    match header.bars.iter().find(|bar| bar.index == 0)?.kind {
+        BarKind::Memory { prefetchable, .. } => Some(prefetchable),
+        _ => None,
+    }
 }
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
@@ -41,15 +79,10 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         Some(Fact::Unknown(why)) => return Judgement::unknown(name, *why, &source),
         None => return Judgement::unknown(name, Why::NotCovered, &source),
     };
-    let bar = header.bars.iter().find(|bar| bar.index == 0).map(|bar| bar.kind);
-    let judgement = match bar {
-        Some(BarKind::Memory {
-            prefetchable: false, ..
-        }) => Judgement::pass(name, "Its first BAR is not prefetchable.").evidence(source, "0"),
-        Some(BarKind::Memory { prefetchable: true, .. }) => {
-            broken(name, bdf.to_string(), setting(nic)).evidence(source, "1")
-        }
-        _ => return Judgement::unknown(name, Why::Broken, &source),
+    let judgement = match is_prefetchable(header) {
+        Some(false) => Judgement::pass(name, "Its first BAR is not prefetchable.").evidence(source, "0"),
+        Some(true) => broken(name, bdf.to_string(), setting(nic)).evidence(source, "1"),
+        None => return Judgement::unknown(name, Why::Broken, &source),
     };
     match setting(nic) {
         Some(setting) => judgement.evidence(
@@ -68,9 +101,13 @@ fn setting(nic: &RdmaDevice) -> Option<&FirmwareSetting> {
     nic.settings.present()?.get(SETTING)
 }
 
+/// Whether it is set, and takes effect at the next reset.
+fn waits(setting: Option<&FirmwareSetting>) -> bool {
+    setting.is_some_and(|setting| setting.next.starts_with("True"))
+}
+
 fn broken(name: String, bdf: String, setting: Option<&FirmwareSetting>) -> Judgement {
-    let waits = setting.is_some_and(|setting| setting.next.starts_with("True"));
-    if waits {
+    if waits(setting) {
         return Judgement::broken(
             name,
             "Its first BAR is still prefetchable: the setting that changes it takes effect at the next reset.",

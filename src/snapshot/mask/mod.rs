@@ -25,7 +25,10 @@ use scan::{Patterns, Place};
 use words::{Word, Words};
 
 /// The kernel's command line, the one text that anybody who starts machines writes.
-const COMMAND_LINE: &str = "/proc/cmdline";
+const COMMAND_LINE: [&str; 3] = ["/proc/cmdline", "/etc/kernel/cmdline", "/usr/lib/kernel/cmdline"];
+
+/// Where GRUB's share of it is written.
+const GRUB_DEFAULT: &str = "/etc/default/grub";
 
 /// Names that the caller knows to be somebody's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -241,7 +244,8 @@ impl Masker {
             _ if SERIALS.contains(&name) => around(self.ledger.serial(trimmed)),
             _ if NUMBERS.contains(&name) || name.ends_with("guid") => around(self.number(trimmed)),
             _ if VERSIONS.contains(&name) => self.text(Place::Version, text),
-            _ if path == COMMAND_LINE => self.command_line(text),
+            _ if COMMAND_LINE.contains(&path) => self.command_line(text),
+            _ if path == GRUB_DEFAULT => self.text(Place::Plain, &without_command_lines(text)),
             _ if path.contains("/modprobe.d/") => self.text(Place::Plain, &kmod::masked(text)),
             _ if is_image(path) => self.text(Place::Plain, &image(text)),
             _ => self.text(Place::Plain, text),
@@ -290,7 +294,7 @@ impl Masker {
     fn bytes(&mut self, path: &str, data: &mut Vec<u8>) {
         let special = is_config(path) || path.ends_with("/vpd");
         match std::str::from_utf8(data) {
-            _ if path == COMMAND_LINE => *data = self.command_line(&String::from_utf8_lossy(data)).into_bytes(),
+            _ if COMMAND_LINE.contains(&path) => *data = self.command_line(&String::from_utf8_lossy(data)).into_bytes(),
             Ok(text) if !special => *data = self.file(path, text).into_bytes(),
             _ => self.pieces(path, &mut vec![(0, data)]),
         }
@@ -354,6 +358,15 @@ fn image(text: &str) -> String {
 }
 
 /// Whether a file is the configuration space of a PCI function.
+/// GRUB's settings without what they have the kernel told.
+fn without_command_lines(text: &str) -> String {
+    let line = |line: &str| match line.split_once('=') {
+        Some((name, _)) if name.trim_start().starts_with("GRUB_CMDLINE") => format!("{name}=masked\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
 fn is_config(path: &str) -> bool {
     path.starts_with("/sys/") && path.ends_with("/config")
 }

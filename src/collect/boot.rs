@@ -1,0 +1,242 @@
+//! What starts this machine's kernel: the firmware's word for it, GRUB's and kernel-install's files.
+//!
+//! Most machines lack most of them, and an older snapshot holds none: what is not there is not noted.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::read;
+use crate::model::{Boot, Fact, Why};
+use crate::world::{FileError, Files};
+
+/// The fixes that have a file of their own below `/etc/default/grub.d`.
+const FIXES: [&str; 2] = ["acs", "iommu"];
+
+/// What makes GRUB's configuration, by the distribution.
+const MKCONFIG: [&str; 4] = [
+    "/usr/sbin/grub-mkconfig",
+    "/usr/bin/grub-mkconfig",
+    "/usr/sbin/grub2-mkconfig",
+    "/usr/bin/grub2-mkconfig",
+];
+const GRUB_DEFAULT: &str = "/etc/default/grub";
+const GRUB_CFG: [&str; 2] = ["/boot/grub/grub.cfg", "/boot/grub2/grub.cfg"];
+const LOADER_CONF: [&str; 3] = [
+    "/boot/loader/loader.conf",
+    "/efi/loader/loader.conf",
+    "/boot/efi/loader/loader.conf",
+];
+/// In the order in which kernel-install looks for them.
+const KERNEL_INSTALL: [&str; 2] = ["/etc/kernel/cmdline", "/usr/lib/kernel/cmdline"];
+const ENTRIES: &str = "/boot/loader/entries";
+/// No machine has a tenth.
+const MOST: usize = 256;
+
+/// What is known of the boot loader.
+pub fn boot(files: &dyn Files) -> Boot {
+    let mut drop_ins = reads_drop_ins(files);
+    // Nobody changes it where there are drop-ins.
+    let grub_default = match drop_ins {
+        Fact::Known(true) => Fact::Unknown(Why::NotCovered),
+        _ => text(files, GRUB_DEFAULT),
+    };
+    // Some have it read them itself.
+    if grub_default.present().is_some_and(|text| !sourcing(text).is_empty()) {
+        drop_ins = Fact::Known(true);
+    }
+    let loader = loader(files);
+    let loader_conf = first_there(files, &LOADER_CONF).map(|path| path.is_some());
+    let systemd_boot = match &loader {
+        Fact::Known(loader) => loader.as_ref().is_some_and(|loader| loader.starts_with("systemd-boot")),
+        Fact::Unknown(_) => loader_conf == Fact::Known(true),
+    };
+    Boot {
+        ostree: read::is_there(files, "/run/ostree-booted"),
+        grub_default,
+        grub_cfg: first_there(files, &GRUB_CFG),
+        drop_ins: FIXES
+            .iter()
+            .filter_map(|fix| {
+                let path = Boot::drop_in(fix);
+                let text = text(files, &path).present()?.clone();
+                Some((path, text))
+            })
+            .collect(),
+        kernel_install: kernel_install(files),
+        entries: entries(files),
+        unit: unit(files),
+        kernels: match systemd_boot {
+            true => kernels(files),
+            false => Fact::Unknown(Why::NotCovered),
+        },
+        grub_drop_ins: drop_ins,
+        loader_conf,
+        loader,
+    }
+}
+
+/// The firmware's variable: four bytes of attributes, then UTF-16 up to a zero.
+fn loader(files: &dyn Files) -> Fact<Option<String>> {
+    const VARIABLE: &str = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+    const LONGEST: usize = 260;
+    match files.read_range(Path::new(VARIABLE), 0, LONGEST) {
+        Ok(bytes) => {
+            let units = bytes.get(4..).unwrap_or_default().chunks_exact(2);
+            let units = units.map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+            let text: Vec<u16> = units.take_while(|unit| *unit != 0).collect();
+            Fact::Known(Some(String::from_utf16_lossy(&text)))
+        }
+        Err(error) => lacking(files, VARIABLE, &error),
+    }
+}
+
+/// Whether the program that makes GRUB's configuration reads drop-ins: it is a script and says so.
+fn reads_drop_ins(files: &dyn Files) -> Fact<bool> {
+    let keep = |bytes: Vec<u8>| sourcing(&String::from_utf8_lossy(&bytes)).into_bytes();
+    let mut known = Fact::Unknown(Why::NotCovered);
+    for path in MKCONFIG {
+        match files.reduced(Path::new(path), crate::world::MOST, &keep) {
+            Ok(lines) if !lines.is_empty() => return Fact::Known(true),
+            Ok(_) => known = Fact::Known(false),
+            _ => {}
+        }
+    }
+    known
+}
+
+/// The lines that name drop-ins.
+fn sourcing(script: &str) -> String {
+    let names = |line: &&str| !line.trim_start().starts_with('#') && line.contains("default/grub.d/");
+    script.lines().filter(names).map(|line| format!("{line}\n")).collect()
+}
+
+fn kernel_install(files: &dyn Files) -> Fact<Option<(String, String)>> {
+    for path in KERNEL_INSTALL {
+        match text(files, path) {
+            Fact::Known(Some(text)) => return Fact::Known(Some((path.to_owned(), text))),
+            Fact::Known(None) => {}
+            Fact::Unknown(why) => return Fact::Unknown(why),
+        }
+    }
+    Fact::Known(None)
+}
+
+fn entries(files: &dyn Files) -> Fact<BTreeMap<String, String>> {
+    let is_entry = |name: &str| name.ends_with(".conf");
+    let names = match files.list_kept(Path::new(ENTRIES), &is_entry) {
+        Ok(names) => names,
+        Err(error) => return lacking(files, ENTRIES, &error).map(|_: Option<()>| BTreeMap::new()),
+    };
+    let mut entries = BTreeMap::new();
+    for name in names.into_iter().take(MOST) {
+        let path = format!("{ENTRIES}/{name}");
+        match read::kept(files, &path, options, &mut Vec::new()) {
+            Fact::Known(options) => drop(entries.insert(path, options)),
+            Fact::Unknown(why) => return Fact::Unknown(why),
+        }
+    }
+    Fact::Known(entries)
+}
+
+/// Of an entry's options what concerns PCI and the IOMMU: the rest names disks.
+fn options(entry: &str) -> String {
+    let lines = entry.lines().filter_map(|line| line.strip_prefix("options"));
+    let words = lines.flat_map(str::split_ascii_whitespace);
+    let wanted = |word: &&str| ["pci=", "iommu=", "iommu."].iter().any(|start| word.starts_with(start));
+    let words: Vec<&str> = words.filter(wanted).collect();
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("options {}\n", words.join(" ")),
+    }
+}
+
+/// Looked for where systemctl puts its links.
+fn unit(files: &dyn Files) -> Fact<Option<bool>> {
+    let there = text(files, &format!("{}/{}", Boot::UNITS, Boot::UNIT));
+    let wants = |name: &str| name.ends_with(".wants") || name.ends_with(".requires");
+    let names = match files.list_kept(Path::new(Boot::UNITS), &wants) {
+        Ok(names) => names,
+        Err(error) if error.is_absent() => Vec::new(),
+        Err(error) => return Fact::Unknown(error.why()),
+    };
+    let link = |name: &String| Path::new(Boot::UNITS).join(name).join(Boot::UNIT);
+    let enabled = names.iter().any(|name| files.read_link(&link(name)).is_ok());
+    there.map(|there| there.map(|_| enabled))
+}
+
+fn kernels(files: &dyn Files) -> Fact<BTreeMap<String, String>> {
+    const MODULES: &str = "/lib/modules";
+    let names = match files.list(Path::new(MODULES)) {
+        Ok(names) => names,
+        Err(error) => return Fact::Unknown(error.why()),
+    };
+    let image = |release: String| {
+        let places = [
+            format!("/boot/vmlinuz-{release}"),
+            format!("{MODULES}/{release}/vmlinuz"),
+        ];
+        let image = places
+            .into_iter()
+            .find(|path| files.exists(Path::new(path)).unwrap_or(false))?;
+        Some((release, image))
+    };
+    Fact::Known(names.into_iter().take(MOST).filter_map(image).collect())
+}
+
+fn first_there(files: &dyn Files, paths: &[&str]) -> Fact<Option<String>> {
+    let mut answer = Fact::Known(None);
+    for path in paths {
+        match read::is_there(files, path) {
+            Fact::Known(true) => return Fact::Known(Some((*path).to_owned())),
+            Fact::Known(false) => {}
+            Fact::Unknown(why) => answer = Fact::Unknown(why),
+        }
+    }
+    answer
+}
+
+/// A file's text, whole.
+fn text(files: &dyn Files, path: &str) -> Fact<Option<String>> {
+    match files.read(Path::new(path)) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Fact::Known(Some(text)),
+            Err(_) => Fact::Unknown(Why::Broken),
+        },
+        Err(error) => lacking(files, path, &error),
+    }
+}
+
+fn lacking<T>(files: &dyn Files, path: &str, error: &FileError) -> Fact<Option<T>> {
+    match error.is_absent() {
+        true => read::absent(files, path),
+        false => Fact::Unknown(error.why()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_that_reads_drop_ins_says_so() {
+        // Debian's grub-mkconfig 2.06.
+        let debian = "if test -f ${sysconfdir}/default/grub ; then\n  . ${sysconfdir}/default/grub\nfi\n\
+                      for x in ${sysconfdir}/default/grub.d/*.cfg ; do\n  if [ -e \"${x}\" ]; then\n";
+        let kept = sourcing(debian);
+        assert_eq!(kept, "for x in ${sysconfdir}/default/grub.d/*.cfg ; do\n");
+        assert_eq!(sourcing(&kept), kept);
+        assert_eq!(
+            sourcing("# see /etc/default/grub.d/\n. ${sysconfdir}/default/grub\n"),
+            ""
+        );
+    }
+
+    #[test]
+    fn of_an_entry_what_concerns_pci_stays() {
+        let entry = "title Linux\noptions root=UUID=1 ro iommu=pt pci=realloc quiet\n";
+        let kept = options(entry);
+        assert_eq!(kept, "options iommu=pt pci=realloc\n");
+        assert_eq!(options(&kept), kept);
+        assert_eq!(options("title Linux\noptions quiet\n"), "");
+    }
+}

@@ -1,0 +1,91 @@
+//! nonprefetchable: the firmware of an mlx5 NIC is told to offer its first BAR as memory that is not prefetchable.
+
+use std::collections::BTreeSet;
+
+use super::draft::{Draft, Fix, Need, Want};
+use crate::check::{Ctx, ground};
+use crate::model::{Bdf, Fact, Reversal};
+
+/// The fix.
+pub const FIX: Fix = Fix {
+    id: "nonprefetchable",
+    about: "NICs offer their doorbells as memory that is not prefetchable, so that GPUs older than Pascal can map them.",
+    draft,
+};
+
+/// The programs that set it, the vendor's first; both take the same arguments.
+const TOOLS: [&str; 2] = ["mlxconfig", "mstconfig"];
+
+fn draft(need: &Need<'_>) -> Draft {
+    let ctx = need.ctx;
+    let untold = ground::untold(ctx);
+    if untold.is_empty() {
+        return Draft::default();
+    }
+    let Some(tool) = tool(ctx) else {
+        return Draft::refused(
+            "Neither mlxconfig nor mstconfig is installed: one of them tells the NIC's firmware. mlxconfig is in NVIDIA's MFT, \
+             mstconfig in the package mstflint.",
+        );
+    };
+    let mut draft = Draft::default();
+    // The setting is the card's: its functions share it.
+    let mut cards = BTreeSet::new();
+    for nic in untold {
+        let bdf = nic.bdf;
+        if !cards.insert((bdf.domain, bdf.bus, bdf.device)) {
+            continue;
+        }
+        draft.wish(
+            format!(
+                "The firmware of {} ({bdf}) is told: at its next reset {} is 1.",
+                nic.nic.name,
+                ground::NON_PREFETCHABLE
+            ),
+            Want::Command {
+                argv: set(tool, bdf, 1),
+                undo: Reversal::Command(set(tool, bdf, 0)),
+                follows: false,
+            },
+        );
+        draft.warnings.push(format!(
+            "A BAR that is not prefetchable lies below 4 GiB, and so must the windows of the bridges above {bdf} have room for \
+             it there ({}). Where they have not, the NIC is gone after the reset: lower LOG_PF_UAR_BAR_SIZE first, and see to a \
+             console that does not need this NIC.",
+            size(ctx, bdf)
+        ));
+        draft.afterwards.push(format!(
+            "Reset the card, which takes its ports down: mlxfwreset -d {bdf} reset (mstfwreset in mstflint), or switch the \
+             machine off and on. After an undo, reset it again."
+        ));
+    }
+    draft
+}
+
+fn set(tool: &str, bdf: Bdf, value: u8) -> Vec<String> {
+    let setting = format!("{}={value}", ground::NON_PREFETCHABLE);
+    [tool, "-y", "-d", &bdf.to_string(), "set", &setting]
+        .map(str::to_owned)
+        .into()
+}
+
+/// The first that is there; the vendor's where that is not known. None where neither is.
+fn tool(ctx: &Ctx<'_>) -> Option<&'static str> {
+    let there = |tool: &&&str| matches!(ctx.facts.tools.get(**tool), Some(Fact::Known(Some(_))));
+    let absent = |tool: &&str| matches!(ctx.facts.tools.get(*tool), Some(Fact::Known(None)));
+    match TOOLS.iter().find(there) {
+        Some(tool) => Some(tool),
+        None if TOOLS.iter().all(absent) => None,
+        None => Some(TOOLS[0]),
+    }
+}
+
+/// The first BAR's size in words.
+fn size(ctx: &Ctx<'_>, bdf: Bdf) -> String {
+    let attributes = ctx.facts.device(bdf).and_then(|device| device.attributes.as_ref());
+    let resources = attributes.and_then(|attributes| attributes.resources.known());
+    match resources.and_then(|resources| resources.iter().find(|resource| resource.bar == 0)) {
+        Some(bar) if bar.size >= 1 << 20 => format!("its first BAR has {} MiB", bar.size >> 20),
+        _ => "gdr could not read how large it is".to_owned(),
+    }
+}

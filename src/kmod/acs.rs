@@ -1,0 +1,200 @@
+//! What the kernel's command line says of access control services: `pci=config_acs=MASK@DEVICE;...` (Linux 6.11, mended in
+//! 6.15) and `pci=disable_acs_redir=DEVICE;...` (4.19), as `drivers/pci/pci.c` reads them.
+//!
+//! A later parameter of the same name replaces an earlier one. Of a list the first entry that fits a device counts. A mask
+//! has a digit a bit, the lowest last: 0 clears, 1 sets, x leaves what the firmware set; the kernel's own defaults are gone
+//! for a device that is named.
+
+use super::command_line::words;
+use crate::model::Bdf;
+
+/// The parameter that sets every bit.
+pub const CONFIG: &str = "config_acs";
+/// The parameter that clears the redirecting bits.
+pub const DISABLE: &str = "disable_acs_redir";
+
+/// The bits that there are: source validation, translation blocking, request redirect, completion redirect, upstream
+/// forwarding, egress control, direct translated.
+const BITS: u16 = 7;
+
+/// One port, and what its control register is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The port.
+    pub port: Bdf,
+    /// The register as it is to read.
+    pub control: u16,
+    /// The bits that are to be clear.
+    pub clear: u16,
+}
+
+/// The entries of a parameter on a command line; none where it is not there. An error is one that the kernel would not
+/// take.
+pub fn entries(line: &str, name: &str) -> Result<Vec<String>, String> {
+    let mut last = None;
+    for word in words(line) {
+        let word = word.trim_matches('"');
+        let Some(list) = word.strip_prefix("pci=") else {
+            continue;
+        };
+        for option in list.trim_matches('"').split(',') {
+            if let Some(value) = option.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
+                last = Some(value.to_owned());
+            }
+        }
+    }
+    let entries: Vec<String> = last
+        .iter()
+        .flat_map(|value| value.split(';'))
+        .map(str::to_owned)
+        .collect();
+    match entries.iter().find(|entry| !is_entry(entry, name)) {
+        Some(entry) => Err(format!("pci={name}= has an entry that is none: '{entry}'")),
+        None => Ok(entries),
+    }
+}
+
+/// Whether an entry names this port by its address.
+pub fn names(entry: &str, port: Bdf) -> bool {
+    address(device(entry)) == Some(port)
+}
+
+/// What is left of a word of the command line without a parameter; none where nothing is.
+pub fn without(word: &str, name: &str) -> Option<String> {
+    let Some(list) = word.trim_matches('"').strip_prefix("pci=") else {
+        return Some(word.to_owned());
+    };
+    let is_it = |option: &&str| option.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+    let options: Vec<&str> = list.trim_matches('"').split(',').collect();
+    match options.iter().any(is_it) {
+        false => Some(word.to_owned()),
+        true => {
+            let left: Vec<&str> = options.into_iter().filter(|option| !is_it(option)).collect();
+            (!left.is_empty()).then(|| format!("pci={}", left.join(",")))
+        }
+    }
+}
+
+/// The value of `config_acs`: these ports, before what is there already. What an entry of the same port says of other
+/// bits stays.
+pub fn config(there: &[String], wanted: &[Wanted]) -> String {
+    let mine = wanted.iter().map(|port| {
+        let before = there.iter().find(|entry| names(entry, port.port));
+        let mask = before
+            .and_then(|entry| entry.split_once('@'))
+            .map_or("", |(mask, _)| mask);
+        format!("{}@{}", mask_of(port, mask), port.port)
+    });
+    joined(mine.collect(), there, wanted)
+}
+
+/// The value of `disable_acs_redir`: these ports, and what is there already.
+pub fn disable(there: &[String], wanted: &[Wanted]) -> String {
+    joined(wanted.iter().map(|port| port.port.to_string()).collect(), there, wanted)
+}
+
+fn joined(mine: Vec<String>, there: &[String], wanted: &[Wanted]) -> String {
+    let others = there
+        .iter()
+        .filter(|entry| !wanted.iter().any(|port| names(entry, port.port)));
+    mine.into_iter().chain(others.cloned()).collect::<Vec<_>>().join(";")
+}
+
+fn mask_of(port: &Wanted, before: &str) -> String {
+    let digit = |bit: u16| {
+        let there = before.bytes().rev().nth(usize::from(bit)).map(char::from);
+        match there {
+            _ if port.clear >> bit & 1 == 1 => '0',
+            Some(digit @ ('0' | '1')) => digit,
+            _ if port.control >> bit & 1 == 1 => '1',
+            _ => 'x',
+        }
+    };
+    (0..BITS).rev().map(digit).collect()
+}
+
+fn device(entry: &str) -> &str {
+    entry.split_once('@').map_or(entry, |(_, device)| device)
+}
+
+/// An address, with or without its domain.
+fn address(device: &str) -> Option<Bdf> {
+    device.parse().or_else(|_| format!("0000:{device}").parse()).ok()
+}
+
+fn is_entry(entry: &str, name: &str) -> bool {
+    let device = match (name, entry.split_once('@')) {
+        (CONFIG, Some((mask, device))) => {
+            let is_mask = !mask.is_empty() && mask.bytes().all(|digit| b"01xX".contains(&digit));
+            if !is_mask {
+                return false;
+            }
+            device
+        }
+        (CONFIG, None) => return false,
+        _ => entry,
+    };
+    let hex = device.strip_prefix("pci:").unwrap_or(device);
+    !hex.is_empty()
+        && hex
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || b":./".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(bdf: &str, control: u16, clear: u16) -> Wanted {
+        Wanted {
+            port: bdf.parse().expect("an address"),
+            control,
+            clear,
+        }
+    }
+
+    #[test]
+    fn the_last_of_a_name_counts_and_what_is_no_entry_is_an_error() {
+        let line = "ro pci=realloc,config_acs=xx000x0@0000:01:00.0 quiet \"pci=config_acs=1@02:00.0;x0@pci:10de:22a3\"";
+        assert_eq!(
+            entries(line, CONFIG).expect("entries"),
+            ["1@02:00.0", "x0@pci:10de:22a3"]
+        );
+        assert_eq!(entries(line, DISABLE), Ok(Vec::new()));
+        // A quote inside the value reaches the kernel, which does not take it.
+        assert!(entries("pci=config_acs=\"1@02:00.0\"", CONFIG).is_err());
+        assert!(entries("pci=config_acs=0000:02:00.0", CONFIG).is_err());
+        assert!(entries("pci=disable_acs_redir=00:1c.0/00.0;$x", DISABLE).is_err());
+        let path = entries("pci=disable_acs_redir=00:1c.0/00.0", DISABLE);
+        assert_eq!(path, Ok(vec!["00:1c.0/00.0".to_owned()]));
+    }
+
+    #[test]
+    fn masks_clear_what_redirects_and_keep_what_is_set() {
+        // SV RR CR UF: bits 0, 2, 3, 4. DT EC UF CR RR TB SV from the left.
+        let ports = [port("0000:02:00.0", 0x1d, 0x0c), port("0000:02:01.0", 0x3d, 0x2c)];
+        assert_eq!(config(&[], &ports), "xx100x1@0000:02:00.0;x0100x1@0000:02:01.0");
+        let there = ["xxxx1x0@02:00.0".to_owned(), "xx111x1@pci:10de:22a3".to_owned()];
+        // SrcValid was asked to be off, and stays so; the wildcard comes after what names a port.
+        assert_eq!(
+            config(&there, &ports[..1]),
+            "xx100x0@0000:02:00.0;xx111x1@pci:10de:22a3"
+        );
+        let once = config(&there, &ports);
+        let again: Vec<String> = once.split(';').map(str::to_owned).collect();
+        assert_eq!(config(&again, &ports), once);
+        let there = ["0000:03:00.0".to_owned(), "0000:02:00.0".to_owned()];
+        assert_eq!(disable(&there, &ports[..1]), "0000:02:00.0;0000:03:00.0");
+    }
+
+    #[test]
+    fn a_parameter_leaves_the_others_of_its_word() {
+        assert_eq!(
+            without("pci=realloc,config_acs=1@02:00.0", CONFIG).as_deref(),
+            Some("pci=realloc")
+        );
+        assert_eq!(without("pci=config_acs=1@02:00.0", CONFIG), None);
+        assert_eq!(without("pci=realloc", CONFIG).as_deref(), Some("pci=realloc"));
+        assert_eq!(without("quiet", CONFIG).as_deref(), Some("quiet"));
+    }
+}
