@@ -126,6 +126,15 @@ pub enum Want {
         /// Its content.
         content: Edit,
     },
+    /// A file that takes the place of one of the same name in another directory.
+    Mask {
+        /// The file.
+        path: String,
+        /// The file whose place it takes.
+        from: String,
+        /// Its content, by what it holds now, or else by what the other one holds.
+        content: Edit,
+    },
     /// No such file.
     NoFile {
         /// The file.

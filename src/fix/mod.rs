@@ -6,10 +6,17 @@
 mod acs;
 mod apply;
 mod draft;
+mod drop_in;
 mod error;
+mod initramfs;
 mod journal;
+mod modprobe;
+mod peer_mapping;
+mod reload;
+mod roads;
 mod site;
 mod step;
+mod stream_memops;
 mod survey;
 mod undo;
 
@@ -22,7 +29,14 @@ pub use survey::plan;
 pub use undo::{Undone, undo};
 
 /// Every fix, in the order in which they are made.
-pub const FIXES: &[Fix] = &[acs::FIX];
+pub const FIXES: &[Fix] = &[
+    acs::FIX,
+    modprobe::FIX,
+    peer_mapping::FIX,
+    stream_memops::FIX,
+    // Behind those that write files which an image has a copy of.
+    initramfs::FIX,
+];
 
 /// A fix by its id.
 pub fn find(id: &str) -> Option<&'static Fix> {

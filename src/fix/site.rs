@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::step::UNITS;
-use crate::model::{Bdf, Capability, Fact, Facts};
+use crate::model::{Bdf, Capability, Fact, Facts, Why};
 use crate::pci::{ConfigSpace, ReadError, offset_of};
 use crate::world::Files;
 
@@ -33,8 +33,18 @@ impl<'a> Site<'a> {
                 .map(Some)
                 .map_err(|_| format!("{path} is no UTF-8 text")),
             Err(error) if error.is_absent() => Ok(None),
+            // A record that has the names of its directory, and not this one.
+            Err(error) if error.why() == Why::NotCovered && self.is_left_out(target) => Ok(None),
             Err(error) => Err(error.sentence()),
         }
+    }
+
+    fn is_left_out(&self, target: &Path) -> bool {
+        let names = target.parent().and_then(|above| self.files.list(above).ok());
+        let name = target.file_name().and_then(|name| name.to_str());
+        names
+            .zip(name)
+            .is_some_and(|(names, name)| !names.iter().any(|there| there == name))
     }
 
     /// What an attribute reads.

@@ -6,7 +6,7 @@ use super::draft::{Draft, Fix, Need, Want};
 use super::site::Site;
 use super::step::sha256;
 use crate::check::Ctx;
-use crate::model::{Action, Bdf, Cause, ConfigWrite, FileWrite, Plan, Repair, Step};
+use crate::model::{Action, Bdf, Cause, ConfigWrite, FileWrite, Plan, Repair, Reversal, Step};
 use crate::world::Files;
 
 /// The plan for these fixes.
@@ -16,8 +16,30 @@ pub fn plan(ctx: &Ctx<'_>, fixes: &[(&Fix, Need<'_>)], files: &dyn Files) -> Pla
         files: BTreeMap::new(),
         registers: BTreeMap::new(),
     };
-    let repairs = fixes.iter().map(|(fix, need)| survey.repair(fix, need)).collect();
+    let mut repairs: Vec<Repair> = fixes.iter().map(|(fix, need)| survey.repair(fix, need)).collect();
+    once(&mut repairs);
     Plan::new(ctx.facts.host.clone(), repairs)
+}
+
+/// What makes one thing of others is run once, when the last of them is changed.
+fn once(repairs: &mut [Repair]) {
+    let mut later: Vec<Action> = Vec::new();
+    for repair in repairs.iter_mut().rev() {
+        let mut steps = std::mem::take(&mut repair.steps);
+        steps.reverse();
+        steps.retain(|step| match &step.action {
+            Action::RunCommand {
+                undo: Reversal::Again, ..
+            } => {
+                let is_first = !later.contains(&step.action);
+                later.push(step.action.clone());
+                is_first
+            }
+            _ => true,
+        });
+        steps.reverse();
+        repair.steps = steps;
+    }
 }
 
 /// What is there, and what the steps before will have made of it.
@@ -108,16 +130,15 @@ impl Survey<'_> {
             Want::File { path, mode, content } => {
                 let old = self.text(path)?;
                 let new = content(old.as_deref())?;
-                if old.as_ref() == Some(&new) {
-                    return Ok(None);
-                }
-                self.files.insert(path.clone(), Some(new.clone()));
-                Some(Action::WriteFile(FileWrite {
-                    path: path.clone(),
-                    old: old.map(|old| sha256(old.as_bytes())),
-                    content: new,
-                    mode: *mode,
-                }))
+                self.write(path, *mode, old, new)
+            }
+            Want::Mask { path, from, content } => {
+                let old = self.text(path)?;
+                let new = match &old {
+                    Some(old) => content(Some(old))?,
+                    None => content(self.text(from)?.as_deref())?,
+                };
+                self.write(path, 0o644, old, new)
             }
             Want::NoFile { path } => {
                 let old = self.text(path)?;
@@ -153,6 +174,20 @@ impl Survey<'_> {
                 new: new.clone(),
             }),
         })
+    }
+
+    /// The step that makes a file's text another; none where it is that already.
+    fn write(&mut self, path: &str, mode: u32, old: Option<String>, new: String) -> Option<Action> {
+        if old.as_ref() == Some(&new) {
+            return None;
+        }
+        self.files.insert(path.to_owned(), Some(new.clone()));
+        Some(Action::WriteFile(FileWrite {
+            path: path.to_owned(),
+            old: old.map(|old| sha256(old.as_bytes())),
+            content: new,
+            mode,
+        }))
     }
 
     /// A file's text as it will be when the steps before are done.

@@ -1,0 +1,123 @@
+//! peer-mapping: every process may map a NIC's doorbell to the GPU (`PeerMappingOverride=1` among the registry keys).
+
+use super::draft::{Draft, Fix, Need};
+use super::drop_in::{self, Change};
+use super::roads::{DWORDS, DWORDS_PER_DEVICE, Roads, change_word};
+use super::{initramfs, reload};
+use crate::check::ground::registry_keys as keys;
+use crate::kmod::nvidia;
+
+/// The fix.
+pub const FIX: Fix = Fix {
+    id: "peer-mapping",
+    about: "The driver lets every process map a NIC's doorbell to the GPU: PeerMappingOverride=1.",
+    draft,
+};
+
+const KEY: &str = "PeerMappingOverride";
+
+fn draft(need: &Need<'_>) -> Draft {
+    let ctx = need.ctx;
+    let roads = match Roads::of(ctx) {
+        Ok(roads) => roads,
+        Err(why) => return Draft::refused(why),
+    };
+    let is_on = |text: &str| keys::key(text, KEY).is_some_and(|value| value != 0);
+    // A GPU's own key goes before the common one.
+    let shuts = |text: &str| opened(text) != text;
+    let (common, each) = (
+        roads.all(DWORDS, is_on),
+        roads.all(DWORDS_PER_DEVICE, |text| !shuts(text)),
+    );
+    let mut draft = Draft::default();
+    draft.warnings.push(
+        "This opens peer mappings to every user of the machine, not to root alone: the driver shut them against \
+         CVE-2015-5053."
+            .to_owned(),
+    );
+    let mut changes: Vec<(String, Change)> = Vec::new();
+    if !common {
+        if let Some((text, from)) = roads.on_command_line(DWORDS).filter(|(text, _)| !is_on(text)) {
+            return Draft::refused(change_word(from, DWORDS, &keys::merged(&text, KEY, 1)));
+        }
+        let base = roads.dwords();
+        changes.push((
+            DWORDS.to_owned(),
+            Box::new(move |present| keys::merged(present.unwrap_or(&base), KEY, 1)),
+        ));
+    }
+    if !each {
+        if let Some((text, from)) = roads.on_command_line(DWORDS_PER_DEVICE).filter(|(text, _)| shuts(text)) {
+            return Draft::refused(change_word(from, DWORDS_PER_DEVICE, &opened(&text)));
+        }
+        let base = roads.value(DWORDS_PER_DEVICE).unwrap_or_default();
+        changes.push((
+            DWORDS_PER_DEVICE.to_owned(),
+            Box::new(move |present| opened(present.unwrap_or(&base))),
+        ));
+    }
+    let loaded = ctx.facts.driver.params.present();
+    let loaded = loaded.and_then(|params| params.get(nvidia::shown_as(DWORDS)?));
+    if changes.is_empty() {
+        if !need.findings.is_empty() {
+            draft.warnings.push(format!(
+                "The options of the next load have it already. {}",
+                reload::reload(ctx)
+            ));
+        }
+        return draft;
+    }
+    let kept = keys::effect(&roads.dwords());
+    let lost: Vec<String> = loaded
+        .into_iter()
+        .flat_map(|text| keys::tokens(text))
+        .filter(|(key, _)| !kept.contains_key(&key.to_ascii_lowercase()) && !key.eq_ignore_ascii_case(KEY))
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    if !lost.is_empty() {
+        draft.warnings.push(format!(
+            "The loaded driver was given {} by hand, which nothing sets for the next load: it is not carried over.",
+            lost.join("; ")
+        ));
+    }
+    let path = drop_in::path(ctx);
+    draft.wish(
+        format!(
+            "{path} sets {KEY}=1 for {}, beside the keys there are.",
+            roads.names.join(" and ")
+        ),
+        drop_in::setting(path, roads.names, changes),
+    );
+    initramfs::rebuild(ctx, &mut draft);
+    draft.afterwards.push(reload::reload(ctx));
+    draft
+}
+
+/// The keys of single GPUs without those that shut peer mappings.
+fn opened(text: &str) -> String {
+    let shuts = |token: &str| keys::key(token, KEY) == Some(0);
+    match text.split(';').any(shuts) {
+        true => text
+            .split(';')
+            .filter(|token| !shuts(token))
+            .collect::<Vec<_>>()
+            .join(";"),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_that_was_shut_is_opened() {
+        assert_eq!(
+            opened("pci=03:00;PeerMappingOverride=0;A=1;pci=05:00;peermappingoverride=1;"),
+            "pci=03:00;A=1;pci=05:00;peermappingoverride=1;"
+        );
+        for text in ["", "A=1;;B=2", "pci=03:00;PeerMappingOverride=1"] {
+            assert_eq!(opened(text), text);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What is left to the user once the driver's options have changed: the modules to take out, in order, and to load again.
+//! gdr itself unloads nothing.
+
+use crate::check::Ctx;
+use crate::kmod::nvidia;
+use crate::model::{Fact, Module};
+
+/// Modules above the driver, in the order in which they go.
+const ABOVE: [&str; 6] = [
+    "gdrdrv",
+    "nv_peer_mem",
+    "nvidia_peermem",
+    "nvidia_uvm",
+    "nvidia_drm",
+    "nvidia_modeset",
+];
+
+/// How new options come into effect.
+pub fn reload(ctx: &Ctx<'_>) -> String {
+    const HOLDERS: &str = "programs on the GPUs, nvidia-persistenced, nvidia-fabricmanager, a display";
+    let modules = match &ctx.facts.kernel.modules {
+        Fact::Known(modules) => modules,
+        Fact::Unknown(_) => return "It is in effect after a reboot.".to_owned(),
+    };
+    let order = order(modules);
+    let Some(driver) = order.last() else {
+        return format!(
+            "It is in effect when the driver is loaded: modprobe {}.",
+            nvidia::MODULE
+        );
+    };
+    let again: Vec<&str> = order
+        .iter()
+        .rev()
+        .skip(1)
+        .map(|name| name.as_str())
+        .filter(|name| *name != driver)
+        .collect();
+    format!(
+        "It is in effect after a reboot, or when the driver is loaded anew: stop what holds it ({HOLDERS}), take out 'rmmod {}', \
+         and load 'modprobe -a {}'.",
+        order.join(" "),
+        std::iter::once(nvidia::MODULE)
+            .chain(again)
+            .collect::<Vec<_>>()
+            .join(" ")
+    )
+}
+
+/// The driver's module behind all that use it, the first to go first; nothing where it is not loaded.
+fn order(modules: &[Module]) -> Vec<String> {
+    let loaded = |name: &str| modules.iter().find(|module| module.name == name);
+    let Some(driver) = [nvidia::MODULE, "nvidia_current"].into_iter().find_map(loaded) else {
+        return Vec::new();
+    };
+    // All above it: who uses it, and who uses those; and those that are always above it, should nobody count them.
+    let mut above: Vec<&Module> = ABOVE.into_iter().filter_map(loaded).collect();
+    let mut next = 0;
+    let mut whose = Some(driver);
+    while let Some(module) = whose {
+        for user in module.users.iter().filter_map(|name| loaded(name)) {
+            if user.name != driver.name && !above.contains(&user) {
+                above.push(user);
+            }
+        }
+        whose = above.get(next).copied();
+        next += 1;
+    }
+    let rank = |module: &Module| ABOVE.iter().position(|name| *name == module.name);
+    above.sort_by_key(|module| (rank(module), module.name.clone()));
+    let mut order: Vec<String> = Vec::new();
+    while !above.is_empty() {
+        let is_free = |module: &&Module| {
+            let holds = |user: &String| {
+                above
+                    .iter()
+                    .any(|other| other.name == *user && other.name != module.name)
+            };
+            !module.users.iter().any(holds)
+        };
+        // A circle there is none; should a list show one, it goes in any order.
+        let at = above.iter().position(is_free).unwrap_or(0);
+        order.push(above.remove(at).name.clone());
+    }
+    order.push(driver.name.clone());
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modules(text: &str) -> Vec<Module> {
+        text.lines()
+            .map(|line| {
+                let (name, users) = line.split_once(':').expect("a colon");
+                Module {
+                    name: name.to_owned(),
+                    users: users.split_whitespace().map(str::to_owned).collect(),
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn users_go_before_what_they_use() {
+        let all = "nvidia_drm:\nnvidia_modeset: nvidia_drm\nnvidia_uvm: nvidia_fs\nnvidia_fs:\nnvidia: gdrdrv nvidia_peermem \
+                   nvidia_uvm nvidia_modeset\ngdrdrv:\nnvidia_peermem:\nib_core: nvidia_peermem\nmlx5_core:\n";
+        assert_eq!(
+            order(&modules(all)).join(" "),
+            "nvidia_fs gdrdrv nvidia_peermem nvidia_uvm nvidia_drm nvidia_modeset nvidia"
+        );
+        assert_eq!(
+            order(&modules("nv_peer_mem:\nnvidia: nv_peer_mem\n")).join(" "),
+            "nv_peer_mem nvidia"
+        );
+        assert!(order(&modules("ib_core:\n")).is_empty());
+        // A list that no kernel prints ends, too.
+        assert_eq!(order(&modules("a: b\nb: a\nnvidia: a b\n")).len(), 3);
+    }
+}
