@@ -79,7 +79,7 @@ fn order(modules: &[Module]) -> Vec<String> {
             !module.users.iter().any(holds)
         };
         // A circle there is none; should a list show one, it goes in any order.
-        let at = above.iter().position(|module| is_free(module)).unwrap_or(0);
+        let at = above.iter().position(is_free).unwrap_or(0);
         order.push(above.remove(at).name.clone());
     }
     order.push(driver.name.clone());
