@@ -35,7 +35,10 @@ fn bounded() -> Value {
             "etc/security/limits.d/memlock.conf": ["* soft memlock 65536", "alice - memlock 1024"],
             "usr/lib/systemd/system/slurmd.service": unit("slurmd"),
             "usr/lib/systemd/system/docker.service": unit("dockerd"),
-            "usr/lib/systemd/system/crio.service": ["[Unit]", "Description=crio", "[Service]", "ExecStart=/usr/bin/crio", "LimitMEMLOCK=infinity"],
+            "usr/lib/systemd/system/crio.service": unit("crio"),
+            // Drop-ins count in the order of their names, wherever they lie.
+            "etc/systemd/system/crio.service.d/10-low.conf": ["[Service]", "LimitMEMLOCK=8M"],
+            "usr/lib/systemd/system/crio.service.d/20-site.conf": ["[Service]", "LimitMEMLOCK=infinity"],
             "etc/systemd/system/slurmd.service.d/override.conf": ["[Service]", "LimitMEMLOCK=8M"],
             "etc/systemd/system.conf": ["[Manager]", "#DefaultLimitMEMLOCK=8M"]
         },
@@ -136,9 +139,17 @@ fn memory_may_be_locked_after_the_next_login() {
         verify(&other, "slurmd", "slurmd").contains("infinitely"),
         "systemd would have said so"
     );
+    let of_crio = configured(&bench, "systemd/system/crio.service", "LimitMEMLOCK=");
+    assert_eq!(
+        of_crio.as_deref(),
+        Some("infinity"),
+        "by systemd's own order it has no bound"
+    );
     assert!(
-        !bench.root().join("etc/systemd/system/crio.service.d").exists(),
-        "it has no bound"
+        !bench
+            .root()
+            .join("etc/systemd/system/crio.service.d/zz-gdr-memlock.conf")
+            .exists()
     );
 
     // The new login.
