@@ -15,6 +15,7 @@ mod dump;
 mod expect;
 mod extended;
 mod files;
+mod kmod;
 mod layout;
 mod machine;
 mod need;
