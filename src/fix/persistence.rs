@@ -92,9 +92,11 @@ fn by_daemon(unit: &Unit, off: &[Bdf], draft: &mut Draft) {
     }
 }
 
-/// The daemon's command without the word that has it keep nothing; none where it has no such word.
+/// The daemon's command without the word that has it keep nothing; none where it has no such word, or goes on in the next
+/// line, of which nothing is known.
 fn keeping(lines: &UnitLines) -> Option<String> {
-    let words = lines.start.as_deref()?.split_ascii_whitespace();
+    let start = lines.start.as_deref().filter(|start| !start.ends_with('\\'))?;
+    let words = start.split_ascii_whitespace();
     let kept: Vec<&str> = words.clone().filter(|word| *word != IDLE).collect();
     (kept.len() < words.count()).then(|| kept.join(" "))
 }

@@ -18,6 +18,7 @@ mod files;
 mod kmod;
 mod layout;
 mod machine;
+mod modules;
 mod need;
 mod run;
 mod scratch;

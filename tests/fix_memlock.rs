@@ -1,4 +1,4 @@
-//! memlock and persistence on laid-out machines: what they write is read by systemd itself.
+//! memlock on laid-out machines: what it writes is read by systemd itself.
 
 mod support;
 
@@ -35,7 +35,10 @@ fn bounded() -> Value {
             "etc/security/limits.d/memlock.conf": ["* soft memlock 65536", "alice - memlock 1024"],
             "usr/lib/systemd/system/slurmd.service": unit("slurmd"),
             "usr/lib/systemd/system/docker.service": unit("dockerd"),
-            "usr/lib/systemd/system/crio.service": ["[Unit]", "Description=crio", "[Service]", "ExecStart=/usr/bin/crio", "LimitMEMLOCK=infinity"],
+            "usr/lib/systemd/system/crio.service": unit("crio"),
+            // Drop-ins count in the order of their names, wherever they lie.
+            "etc/systemd/system/crio.service.d/10-low.conf": ["[Service]", "LimitMEMLOCK=8M"],
+            "usr/lib/systemd/system/crio.service.d/20-site.conf": ["[Service]", "LimitMEMLOCK=infinity"],
             "etc/systemd/system/slurmd.service.d/override.conf": ["[Service]", "LimitMEMLOCK=8M"],
             "etc/systemd/system.conf": ["[Manager]", "#DefaultLimitMEMLOCK=8M"]
         },
@@ -136,9 +139,17 @@ fn memory_may_be_locked_after_the_next_login() {
         verify(&other, "slurmd", "slurmd").contains("infinitely"),
         "systemd would have said so"
     );
+    let of_crio = configured(&bench, "systemd/system/crio.service", "LimitMEMLOCK=");
+    assert_eq!(
+        of_crio.as_deref(),
+        Some("infinity"),
+        "by systemd's own order it has no bound"
+    );
     assert!(
-        !bench.root().join("etc/systemd/system/crio.service.d").exists(),
-        "it has no bound"
+        !bench
+            .root()
+            .join("etc/systemd/system/crio.service.d/zz-gdr-memlock.conf")
+            .exists()
     );
 
     // The new login.
@@ -187,6 +198,24 @@ fn verify(root: &std::path::Path, unit: &str, program: &str) -> String {
 }
 
 #[test]
+fn without_programs_of_the_machine_the_commands_are_printed() {
+    let bench = Bench::of("sound", &bounded());
+    let before = bench.tree();
+    // systemctl cannot have a root's manager read its units again: that is for the user, and stops nothing.
+    let run = bench.gdr(&["fix", "memlock", "--yes"]);
+    ended(&run, 0);
+    assert!(said(&run).contains("1 more are yours to run"), "{}", run.stdout);
+    let undo = bench.gdr(&["undo"]);
+    ended(&undo, 0);
+    assert!(
+        undo.stdout.contains("yours to run: systemctl daemon-reload"),
+        "{}",
+        undo.stdout
+    );
+    assert_eq!(bench.tree(), before);
+}
+
+#[test]
 fn a_container_gets_its_limit_from_what_started_it() {
     let mut patch = bounded();
     support::merge(&mut patch, &json!({"links": {"proc/self/ns/pid": "pid:[4026532999]"}}));
@@ -208,142 +237,5 @@ fn without_systemd_there_are_logins_alone() {
     assert_eq!(
         (steps.len(), paths),
         (1, vec!["/etc/security/limits.d/zz-gdr-memlock.conf"])
-    );
-}
-
-/// Units as distributions have them.
-const DEBIAN: [&str; 9] = [
-    "[Unit]",
-    "Description=NVIDIA Persistence Daemon",
-    "[Service]",
-    "Type=forking",
-    "PIDFile=/run/nvidia-persistenced/nvidia-persistenced.pid",
-    "ExecStart=/usr/bin/nvidia-persistenced --user nvpd",
-    "ExecStopPost=/bin/rm -rf /var/run/nvidia-persistenced",
-    "[Install]",
-    "WantedBy=multi-user.target",
-];
-const UBUNTU: [&str; 7] = [
-    "[Unit]",
-    "Description=NVIDIA Persistence Daemon",
-    "StopWhenUnneeded=true",
-    "[Service]",
-    "Type=forking",
-    "ExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --no-persistence-mode --verbose",
-    "ExecStopPost=/bin/rm -rf /var/run/nvidia-persistenced",
-];
-
-/// A machine whose GPU has persistence mode off, and programs that do to it what the daemon and nvidia-smi do.
-fn idle(patch: &Value) -> Bench {
-    let bench = Bench::of("sound", patch);
-    let mode = |from: &str, to: &str| {
-        format!("sed -i '/\"persistence\": {{/,/}}/s/\"known\": {from}/\"known\": {to}/' \"$GDR_ROOT/gdr/nvml.json\"")
-    };
-    let group = "\"$GDR_ROOT/sys/fs/cgroup/system.slice/nvidia-persistenced.service\"";
-    let (on, off) = (mode("false", "true"), mode("true", "false"));
-    // systemd's own words for a unit and its drop-ins decide what the daemon is told.
-    let start = format!(
-        "command=$(cat \"$GDR_ROOT\"/usr/lib/systemd/system/nvidia-persistenced.service \
-         \"$GDR_ROOT\"/etc/systemd/system/nvidia-persistenced.service.d/*.conf 2> /dev/null | grep ^ExecStart= | tail -n 1)\n\
-         mkdir -p {group}\ncase $command in *--no-persistence-mode*) {off} ;; *) {on} ;; esac"
-    );
-    bench.tool(
-        "systemctl",
-        &format!("case $1 in\nstart|restart) {start} ;;\nstop) rmdir {group}; {off} ;;\ndaemon-reload) ;;\n*) exec systemctl --root=\"$GDR_ROOT\" \"$@\" ;;\nesac"),
-    );
-    bench.tool("nvidia-smi", &format!("case $4 in 1) {on} ;; *) {off} ;; esac"));
-    bench.root_command(&off.replace("$GDR_ROOT/", ""));
-    bench
-}
-
-fn outcome(bench: &Bench) -> String {
-    let found = bench.outcomes("gpu.persistence", &[]);
-    assert_eq!(found.len(), 1);
-    found.into_values().next().expect("a finding")
-}
-
-fn with_unit(lines: &[&str]) -> Value {
-    json!({
-        "files": {"usr/lib/systemd/system/nvidia-persistenced.service": lines},
-        "empty_dirs": ["run/systemd/system", "etc/systemd/system", "sys/fs/cgroup/user.slice", "sys/fs/cgroup/system.slice", "usr/bin"]
-    })
-}
-
-/// Finding, repair, the check that holds, nothing the second time, undo, the finding again.
-fn round(bench: &Bench, made: &[&str], undone: &[&str]) {
-    let before = bench.tree();
-    assert_eq!(outcome(bench), "info");
-    let run = bench.repair(&["fix", "persistence", "--yes"]);
-    ended(&run, 0);
-    assert_eq!(bench.calls(), made);
-    assert!(run.stdout.contains("gpu.persistence: it holds now."), "{}", run.stdout);
-    assert_eq!(outcome(bench), "pass");
-    let again = bench.repair(&["fix", "persistence", "--yes"]);
-    ended(&again, 0);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
-    ended(&bench.repair(&["undo"]), 0);
-    assert_eq!(bench.calls(), undone);
-    assert_eq!(bench.tree(), before);
-    assert_eq!(outcome(bench), "info");
-}
-
-#[test]
-fn the_daemon_is_enabled_and_started() {
-    if !need(Need::Systemd) {
-        return;
-    }
-    let unit = "nvidia-persistenced.service";
-    round(
-        &idle(&with_unit(&DEBIAN)),
-        &[&format!("systemctl enable {unit}"), &format!("systemctl start {unit}")],
-        &[&format!("systemctl stop {unit}"), &format!("systemctl disable {unit}")],
-    );
-}
-
-#[test]
-fn ubuntus_daemon_is_told_to_keep_the_gpus() {
-    if !need(Need::Systemd) {
-        return;
-    }
-    let bench = idle(&with_unit(&UBUNTU));
-    bench.root_command("mkdir sys/fs/cgroup/system.slice/nvidia-persistenced.service");
-    // It runs and keeps nothing; no target wants it, so that it cannot be enabled.
-    let reload = [
-        "systemctl daemon-reload",
-        "systemctl restart nvidia-persistenced.service",
-    ];
-    round(&bench, &reload, &reload);
-
-    ended(&bench.repair(&["fix", "persistence", "--yes"]), 0);
-    bench.root_command("cp /bin/true usr/bin/nvidia-persistenced && mkdir -p bin && cp /bin/true bin/rm");
-    assert_eq!(bench.verify("nvidia-persistenced.service"), "");
-    let text = bench.text("etc/systemd/system/nvidia-persistenced.service.d/zz-gdr-persistence.conf");
-    assert!(
-        text.contains("\nExecStart=\nExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --verbose\n"),
-        "{text}"
-    );
-}
-
-#[test]
-fn without_the_daemon_nvidia_smi_does_it_until_the_next_boot() {
-    let bench = idle(&json!({}));
-    let set = |to: u8| format!("nvidia-smi -i 0000:03:00.0 -pm {to}");
-    round(&bench, &[&set(1)], &[&set(0)]);
-    let dry = bench.gdr(&["fix", "persistence", "--dry-run"]);
-    assert!(said(&dry).contains("This lasts until the next boot"), "{}", dry.stdout);
-}
-
-#[test]
-fn a_daemon_that_runs_is_not_started_again() {
-    let bench = idle(&with_unit(&DEBIAN));
-    bench.root_command(
-        "mkdir sys/fs/cgroup/system.slice/nvidia-persistenced.service etc/systemd/system/multi-user.target.wants && \
-         ln -s /usr/lib/systemd/system/nvidia-persistenced.service etc/systemd/system/multi-user.target.wants/",
-    );
-    // Somebody has switched it off by hand.
-    round(
-        &bench,
-        &["nvidia-smi -i 0000:03:00.0 -pm 1"],
-        &["nvidia-smi -i 0000:03:00.0 -pm 0"],
     );
 }

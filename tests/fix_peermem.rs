@@ -1,4 +1,4 @@
-//! peermem and rdma-modules on laid-out machines, whose modprobe and rmmod do to the files what the modules do to sysfs.
+//! peermem on laid-out machines, whose modprobe and rmmod do to the files what the modules do to sysfs.
 
 mod support;
 
@@ -6,48 +6,14 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Bench, Machine, Need, Run, need};
+use support::{Bench, Need, Run, need};
 
 /// The proprietary modules: dma-buf is closed.
 const PROPRIETARY: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Release Build";
 
-/// modprobe: a module comes first in the list, as in the kernel's, with what it makes in sysfs.
-const MODPROBE: &str = r#"
-cd "$GDR_ROOT" || exit 1
-name=$(echo "$1" | tr - _)
-grep -q "^$name " proc/modules && exit 0
-list=$(cat proc/modules)
-printf '%s 16384 0 - Live 0x0000000000000000\n%s\n' "$name" "$list" > proc/modules
-case $name in
-nvidia_peermem)
-    mkdir -p sys/module/nvidia_peermem sys/kernel/mm/memory_peers/nv_mem
-    echo 580.159.04 | tee sys/module/nvidia_peermem/version > sys/kernel/mm/memory_peers/nv_mem/version ;;
-ib_uverbs | mlx5_ib)
-    # The one makes the nodes' class, the other the devices: both are laid out beside the root.
-    [ "$name" = mlx5_ib ] || exit 0
-    (cd ../rdma && tar cf - .) | tar xf - ;;
-esac
-"#;
-
-/// rmmod: the module is gone, with what it made.
-const RMMOD: &str = r#"
-cd "$GDR_ROOT" || exit 1
-grep -q "^$1 " proc/modules || { echo "rmmod: ERROR: Module $1 is not currently loaded" >&2; exit 1; }
-list=$(grep -v "^$1 " proc/modules)
-printf '%s\n' "$list" > proc/modules
-case $1 in
-nvidia_peermem) rm -r sys/module/nvidia_peermem sys/kernel/mm/memory_peers/nv_mem ;;
-mlx5_ib)
-    (cd ../rdma && find . ! -type d) | xargs rm
-    (cd ../rdma && find . -depth -type d -path './sys/devices/*') | xargs -n 1 rmdir 2> /dev/null
-    : ;;
-esac
-"#;
-
 fn bench(patch: &Value) -> Bench {
     let bench = Bench::of("sound", patch);
-    bench.tool("modprobe", MODPROBE);
-    bench.tool("rmmod", RMMOD);
+    bench.have_kmod();
     bench.tool(
         "systemctl",
         "[ $1 = daemon-reload ] || exec systemctl --root=\"$GDR_ROOT\" \"$@\"",
@@ -76,23 +42,6 @@ fn outcome(bench: &Bench, check: &str, subject: &str) -> String {
         .clone()
 }
 
-/// What systemd-modules-load asks for on this root, in order: the real one, with the lists of the root in the place of
-/// its own. It reads one directory here; the others of this machine have none of these modules.
-fn asked_for_at_boot(bench: &Bench) -> Vec<String> {
-    let lists = bench.root().join("etc/modules-load.d");
-    let script = "mount --bind \"$1\" /etc/modules-load.d && exec /lib/systemd/systemd-modules-load";
-    let mut unshare = Command::new("unshare");
-    unshare.args(["-m", "sh", "-c", script, "sh"]).arg(lists);
-    let output = unshare
-        .env("SYSTEMD_LOG_LEVEL", "debug")
-        .env("SYSTEMD_LOG_TARGET", "console")
-        .output();
-    let output = output.expect("unshare");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let asked = said.lines().filter_map(|line| line.split("Loading module: ").nth(1));
-    asked.map(|name| name.trim().to_owned()).collect()
-}
-
 #[test]
 fn peermem_is_loaded_now_and_at_boot_and_taken_back() {
     let bench = bench(&unloaded());
@@ -112,7 +61,7 @@ fn peermem_is_loaded_now_and_at_boot_and_taken_back() {
     );
     if need(Need::Root) && need(Need::Systemd) && need(Need::Namespace) {
         assert_eq!(
-            asked_for_at_boot(&bench),
+            bench.asked_for_at_boot(),
             ["ib_core", "ib_uverbs", "nvidia-peermem", "vfio"],
             "the RDMA stack first"
         );
@@ -205,6 +154,42 @@ fn where_dma_buf_serves_every_nic_it_is_said_to_be_unnecessary() {
 }
 
 #[test]
+fn other_nics_have_other_roads() {
+    let driven_by = |driver: &str| {
+        let mut patch = unloaded();
+        let more = json!({
+            "roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {"02:01.0": {"below": {
+                "04:00.0": {"driver": driver}}}}}}}}}},
+            "files": {"lib/modules/6.8.0-60-generic/modules.dep": [
+                "kernel/drivers/infiniband/core/ib_core.ko.zst:",
+                "updates/dkms/nvidia.ko.zst:",
+                "updates/dkms/efa_nv_peermem.ko.zst: kernel/drivers/infiniband/core/ib_core.ko.zst updates/dkms/nvidia.ko.zst"
+            ]}
+        });
+        support::merge(&mut patch, &more);
+        bench(&patch)
+    };
+    let bench = driven_by("efa");
+    assert_eq!(outcome(&bench, "peermem.loaded", "mlx5_0"), "fail");
+    ended(&bench.repair(&["fix", "peermem", "--yes"]), 0);
+    assert_eq!(bench.calls(), ["modprobe efa_nv_peermem"]);
+    assert_eq!(outcome(&bench, "peermem.loaded", "mlx5_0"), "pass");
+    let list = bench.text("etc/modules-load.d/gdr-peermem.conf");
+    assert_eq!(
+        list.lines().skip(1).collect::<Vec<_>>(),
+        ["ib_core", "ib_uverbs", "efa_nv_peermem"]
+    );
+
+    let run = driven_by("irdma").repair(&["fix", "peermem", "--yes"]);
+    ended(&run, 1);
+    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("knows no peer memory: dma-buf is their only road"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_blacklist_that_only_the_boot_heeds_is_named() {
     let mut patch = unloaded();
     support::merge(
@@ -279,7 +264,7 @@ fn nv_peer_mem_makes_room_at_the_next_boot() {
     );
     assert_eq!(bench.text("etc/modules"), "# the site's\nloop\n  # nv-peer-mem  \n");
     if need(Need::Root) && need(Need::Namespace) {
-        let asked = asked_for_at_boot(&bench);
+        let asked = bench.asked_for_at_boot();
         assert!(asked.contains(&"nvidia-peermem".to_owned()), "{asked:?}");
         assert!(
             !asked.iter().any(|name| name.replace('-', "_") == "nv_peer_mem"),
@@ -358,76 +343,4 @@ fn mlnx_ofed_4_9_wants_a_parameter() {
         "{}",
         run.stdout
     );
-}
-
-/// A ConnectX-7 that mlx5_core drives and nothing makes an RDMA device of.
-fn no_rdma() -> Value {
-    json!({
-        "with": ["driver-580", "sound-around"],
-        "roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {"02:01.0": {"below": {
-            "04:00.0": {"is": "cx7-ib", "rdma": null}}}}}}}}}},
-        "files": {
-            "proc/modules": ["nvidia 14299136 0 - Live 0x0000000000000000 (OE)", "mlx5_core 2514944 0 - Live 0x0000000000000000"],
-            "lib/modules/6.8.0-60-generic/modules.dep": [
-                "kernel/drivers/infiniband/core/ib_core.ko.zst:",
-                "kernel/drivers/infiniband/core/ib_uverbs.ko.zst: kernel/drivers/infiniband/core/ib_core.ko.zst",
-                "kernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko.zst: kernel/drivers/infiniband/core/ib_uverbs.ko.zst kernel/drivers/infiniband/core/ib_core.ko.zst kernel/drivers/net/ethernet/mellanox/mlx5/core/mlx5_core.ko.zst",
-                "kernel/drivers/net/ethernet/mellanox/mlx5/core/mlx5_core.ko.zst:"
-            ]
-        },
-        "empty_dirs": ["sys/class/infiniband_verbs"]
-    })
-}
-
-#[test]
-fn a_nic_becomes_an_rdma_device() {
-    let bench = bench(&no_rdma());
-    // What mlx5_ib makes: what the whole machine has more than this one, below these directories.
-    let whole = tempfile::tempdir().expect("a directory");
-    Machine::load("sound").lay_out(whole.path());
-    bench.keep_beside("rdma", whole.path(), "/infiniband");
-    let before = bench.tree();
-    assert_eq!(outcome(&bench, "rdma.modules", "machine"), "fail");
-
-    let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
-    ended(&run, 0);
-    assert!(run.stdout.contains("rdma.modules: it holds now."), "{}", run.stdout);
-    assert_eq!(
-        bench.calls(),
-        ["modprobe ib_core", "modprobe ib_uverbs", "modprobe mlx5_ib"]
-    );
-    assert_eq!(outcome(&bench, "rdma.modules", "machine"), "pass");
-    if need(Need::Root) && need(Need::Systemd) && need(Need::Namespace) {
-        let asked = asked_for_at_boot(&bench);
-        assert_eq!(asked[..2], ["ib_uverbs", "mlx5_ib"]);
-    }
-    let again = bench.repair(&["fix", "rdma-modules", "--yes"]);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
-
-    ended(&bench.repair(&["undo"]), 0);
-    assert_eq!(
-        bench.calls(),
-        ["rmmod mlx5_ib", "rmmod ib_uverbs", "rmmod ib_core"],
-        "mlx5_core carries the network"
-    );
-    assert_eq!(bench.tree(), before);
-    assert_eq!(outcome(&bench, "rdma.modules", "machine"), "fail");
-}
-
-#[test]
-fn what_is_not_on_disk_is_to_be_installed() {
-    let mut patch = no_rdma();
-    support::merge(
-        &mut patch,
-        &json!({"files": {"lib/modules/6.8.0-60-generic/modules.dep": ["kernel/drivers/infiniband/core/ib_core.ko.zst:"]}}),
-    );
-    let bench = bench(&patch);
-    let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
-    ended(&run, 1);
-    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        said.contains("There is no ib_uverbs.ko for kernel 6.8.0-60-generic: install"),
-        "{said}"
-    );
-    assert!(said.contains("linux-modules-extra"), "{said}");
 }
