@@ -276,6 +276,7 @@ pub fn machine() -> Facts {
         modules: Fact::Known(Vec::new()),
         char_devices: Fact::Known(BTreeMap::from([("gdrdrv".to_owned(), vec![240])])),
         iommu_groups: BTreeMap::new(),
+        iommu_members: Default::default(),
         iommus: Fact::Known(Vec::new()),
         cma: Fact::Known(None),
     };
