@@ -180,7 +180,16 @@ fn kernels(files: &dyn Files) -> Fact<BTreeMap<String, String>> {
             .find(|path| files.exists(Path::new(path)).unwrap_or(false))?;
         Some((release, image))
     };
-    Fact::Known(names.into_iter().take(MOST).filter_map(image).collect())
+    // A release begins with its number; what does not is no kernel's.
+    let is_release = |name: &String| name.starts_with(|c: char| c.is_ascii_digit());
+    Fact::Known(
+        names
+            .into_iter()
+            .filter(is_release)
+            .take(MOST)
+            .filter_map(image)
+            .collect(),
+    )
 }
 
 fn first_there(files: &dyn Files, paths: &[&str]) -> Fact<Option<String>> {

@@ -9,6 +9,9 @@ use crate::check::Ctx;
 use crate::kmod::words;
 use crate::model::{Boot, Fact};
 
+/// What is left of a word of the command line; none where it goes.
+pub type Rest = fn(&str) -> Option<String>;
+
 /// A word that the kernel is to be told.
 pub struct Parameter {
     /// The fix that wants it.
@@ -18,7 +21,7 @@ pub struct Parameter {
     /// Its value.
     pub value: String,
     /// What is left of a word that stands there: all of one that has nothing to do with it.
-    pub rest: fn(&str) -> Option<String>,
+    pub rest: Rest,
 }
 
 impl Parameter {

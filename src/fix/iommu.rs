@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::boot::{Parameter, tell};
+use super::boot::{Parameter, Rest, tell};
 use super::draft::{Draft, Fix, Need, Want};
 use crate::check::{Ctx, ground};
 use crate::kmod::words;
@@ -73,7 +73,7 @@ fn is_free(ctx: &Ctx<'_>, group: u32) -> bool {
 }
 
 fn by_kernel(draft: &mut Draft, ctx: &Ctx<'_>, groups: &BTreeMap<u32, String>) -> Result<(), String> {
-    let (head, value, rest): (&str, &str, fn(&str) -> Option<String>) = match ctx.facts.platform.architecture.known() {
+    let (head, value, rest): (&str, &str, Rest) = match ctx.facts.platform.architecture.known() {
         Some(name) if name == "aarch64" => ("iommu.passthrough=", "1", without_passthrough),
         Some(name) if name == "x86_64" => ("iommu=", "pt", without_pt),
         _ => {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::boot::{Parameter, tell};
+use super::boot::{Parameter, Rest, tell};
 use super::draft::{Draft, Need, Want};
 use crate::check::{Ctx, ground};
 use crate::kmod::acs::{self, CONFIG, DISABLE, Wanted};
@@ -108,7 +108,7 @@ pub fn command_line(draft: &mut Draft, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, u16>
             }
         }
     }
-    let (value, rest): (String, fn(&str) -> Option<String>) = match name {
+    let (value, rest): (String, Rest) = match name {
         CONFIG => (acs::config(&there, &wanted), |word| acs::without(word, CONFIG)),
         _ => (acs::disable(&there, &wanted), |word| acs::without(word, DISABLE)),
     };

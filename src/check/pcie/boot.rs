@@ -8,13 +8,10 @@ use crate::model::Bdf;
 pub fn promise(ctx: &Ctx<'_>, port: Bdf) -> Option<String> {
     let line = ctx.facts.kernel.command_line.known()?;
     let named = |line: &str| {
-        let names = [acs::CONFIG, acs::DISABLE].into_iter();
-        names
-            .filter(|name| {
-                let entries = acs::entries(line, name).unwrap_or_default();
-                entries.iter().any(|entry| acs::names(entry, port))
-            })
-            .last()
+        [acs::CONFIG, acs::DISABLE].into_iter().find(|name| {
+            let entries = acs::entries(line, name).unwrap_or_default();
+            entries.iter().any(|entry| acs::names(entry, port))
+        })
     };
     if let Some(name) = named(line) {
         return Some(format!(
