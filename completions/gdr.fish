@@ -37,6 +37,9 @@ complete -c gdr -n "__fish_gdr_needs_command" -f -a "doctor" -d 'Check whether G
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "explain" -d 'Tell what an error line, a log or a check is about, and what this machine says of it'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "fix" -d 'Mend what doctor found: shown first, made a step at a time, read back, and undoable'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "fix-acs" -d 'Let traffic between GPUs and NICs go straight through PCI switches'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "undo" -d 'Take a repair back'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "snapshot" -d 'Record this machine in one file, to be looked at with --from anywhere'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l profile -d 'What the machine should be ready for: rdma, async, gdrcopy, p2p, mpi, all, or a file; may be given several times' -r
@@ -130,6 +133,58 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l profile -d 'What the machine should be ready for, as in gdr doctor' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l platform -d 'Judge as on this platform, whatever the machine looks like, as doctor does' -r -f -a "bare-metal\t'On the hardware itself'
+guest\t'In a virtual machine'"
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l format -d 'How to print the plan' -r -f -a "table\t'For people'
+script\t'A shell script that does the same'
+json\t'For programs: schema gdr.plan/1, and gdr.journal/1 once it is made'"
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l tools -d 'With --sysroot: run the programs in this directory in place of the machine\'s, with GDR_ROOT set' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l list -d 'List the fixes and end'
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l dry-run -d 'Print the plan and change nothing'
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -s y -l yes -d 'Do not ask'
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l force -d 'Also make what gdr refuses for safety'
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l pair -d 'Only the ports between these two devices: GPU0, NIC0, mlx5_0 or PCI addresses' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l device -d 'Only this port, by its PCI address' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l persist -d 'Keep the change over reboots' -r -f -a "unit\t'A unit of systemd runs this command again at every boot, before the usual workloads'
+cmdline\t'The kernel makes it, told on its command line by the boot loader: pci=config_acs from 6.15 on, pci=disable_acs_redir before 6.11. It also lasts over resets of ports'"
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l platform -d 'Judge as on this platform, whatever the machine looks like, as doctor does' -r -f -a "bare-metal\t'On the hardware itself'
+guest\t'In a virtual machine'"
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l format -d 'How to print the plan' -r -f -a "table\t'For people'
+script\t'A shell script that does the same'
+json\t'For programs: schema gdr.plan/1, and gdr.journal/1 once it is made'"
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l tools -d 'With --sysroot: run the programs in this directory in place of the machine\'s, with GDR_ROOT set' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l all-bridges -d 'Every root port and switch port of the machine, wherever it leads: the blunt way'
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l dry-run -d 'Print the plan and change nothing'
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s y -l yes -d 'Do not ask'
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l force -d 'Also make what gdr refuses for safety'
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l tools -d 'With --sysroot: run the programs in this directory in place of the machine\'s, with GDR_ROOT set' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l list -d 'List the repairs and end'
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l force -d 'Restore also what somebody else has changed since'
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Where to write it; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Tell what differs between two recorded machines, or between two times of one, fact by fact' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: how to print it' -r -f -a "table\t'For people'
@@ -145,10 +200,13 @@ complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l live -d 'Try the ha
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l all -d 'With --diff: also what differs between any two machines, as UUIDs do'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "explain" -d 'Tell what an error line, a log or a check is about, and what this machine says of it'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "snapshot" -d 'Record this machine in one file, to be looked at with --from anywhere'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe snapshot help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what stands in its way'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "explain" -d 'Tell what an error line, a log or a check is about, and what this machine says of it'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "probe" -d 'Prove it: move bytes, verify every one, and measure'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "fix" -d 'Mend what doctor found: shown first, made a step at a time, read back, and undoable'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "fix-acs" -d 'Let traffic between GPUs and NICs go straight through PCI switches'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "undo" -d 'Take a repair back'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "snapshot" -d 'Record this machine in one file, to be looked at with --from anywhere'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
