@@ -221,14 +221,14 @@ fn a_recorded_machine_has_a_plan() {
     let record = tempfile::NamedTempFile::new().expect("a file");
     let path = record.path().to_str().expect("a path");
     ended(&bench.gdr(&["snapshot", "-o", path]), 0);
-    let plan = support::gdr(&["fix", "peer-mapping", "--dry-run", "--from", path]);
-    ended(&plan, 0);
-    assert!(
-        plan.stdout
-            .contains("| options nvidia NVreg_RegistryDwords=\"A=1;PeerMappingOverride=1;\""),
-        "{}",
-        plan.stdout
-    );
+    // A machine that has no modprobe.d at all.
+    let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/h200-x1/snapshot.json");
+    for (record, keys) in [(path, "A=1;PeerMappingOverride=1;"), (bare, "PeerMappingOverride=1;")] {
+        let plan = support::gdr(&["fix", "peer-mapping", "--dry-run", "--from", record]);
+        ended(&plan, 0);
+        let line = format!("| options nvidia NVreg_RegistryDwords=\"{keys}\"");
+        assert!(plan.stdout.contains(&line), "{}", plan.stdout);
+    }
 }
 
 #[test]

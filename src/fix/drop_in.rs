@@ -11,8 +11,7 @@ use crate::model::Command;
 pub const DIRECTORY: &str = "/etc/modprobe.d";
 
 /// What our file begins with.
-const HEAD: &str =
-    "# Written by gdr. It is read after the other files, so that its values are the last: those count.\n";
+const HEAD: &str = "# Written by gdr: read after the other files, so that its values count.\n";
 
 /// Our file: kmod reads it after every other that has options for the driver.
 pub fn path(ctx: &Ctx<'_>) -> String {

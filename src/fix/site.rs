@@ -33,18 +33,21 @@ impl<'a> Site<'a> {
                 .map(Some)
                 .map_err(|_| format!("{path} is no UTF-8 text")),
             Err(error) if error.is_absent() => Ok(None),
-            // A record that has the names of its directory, and not this one.
+            // Nobody asked for this file when the machine was recorded.
             Err(error) if error.why() == Why::NotCovered && self.is_left_out(target) => Ok(None),
             Err(error) => Err(error.sentence()),
         }
     }
 
+    /// Whether a record has the names of a path's directory and not this one, or that there is no such directory.
     fn is_left_out(&self, target: &Path) -> bool {
-        let names = target.parent().and_then(|above| self.files.list(above).ok());
-        let name = target.file_name().and_then(|name| name.to_str());
-        names
-            .zip(name)
-            .is_some_and(|(names, name)| !names.iter().any(|there| there == name))
+        let (Some(above), Some(name)) = (target.parent(), target.file_name().and_then(|name| name.to_str())) else {
+            return false;
+        };
+        match self.files.list(above) {
+            Ok(names) => !names.iter().any(|there| there == name),
+            Err(error) => error.is_absent(),
+        }
     }
 
     /// What an attribute reads.
