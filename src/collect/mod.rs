@@ -72,6 +72,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
         )
         .chain(nvme.known().into_iter().flatten().map(|(_, bdf)| *bdf))
         .chain(data_direct(&pci))
+        .chain(nvidia_nics(&pci).filter(|_| want.system))
         .collect();
     if let Fact::Known(devices) = &mut pci {
         pci::look_closely(files, devices, &interest, &mut notes);
@@ -206,6 +207,13 @@ fn settings_matter(want: Want, pci: &Fact<Vec<PciDevice>>) -> bool {
 
 /// What mlxconfig or mstconfig printed of one device; none where it is no such text.
 pub use rdma::parse_settings;
+
+/// NVIDIA's NICs: one that is no RDMA device may be handed to a virtual machine, or lack its module.
+fn nvidia_nics(pci: &Fact<Vec<PciDevice>>) -> impl Iterator<Item = Bdf> {
+    let devices = pci.known().into_iter().flatten();
+    let devices = devices.filter(|d| d.ids.known().is_some_and(|ids| ids.is_nvidia_nic()));
+    devices.map(|d| d.bdf)
+}
 
 /// The Data Direct functions of ConnectX-8: their IOMMU groups matter.
 fn data_direct(pci: &Fact<Vec<PciDevice>>) -> impl Iterator<Item = Bdf> {

@@ -102,6 +102,11 @@ impl Ids {
         self.vendor == Self::NVIDIA && self.base_class() == 0x03
     }
 
+    /// A network controller of NVIDIA's: ConnectX, BlueField.
+    pub fn is_nvidia_nic(&self) -> bool {
+        self.vendor == Self::MELLANOX && self.base_class() == 0x02
+    }
+
     /// An NVSwitch that shows itself as a bridge of class 0680.
     pub fn is_nvswitch(&self) -> bool {
         self.vendor == Self::NVIDIA && self.class_and_subclass() == 0x0680

@@ -23,7 +23,8 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     };
     let handed: Vec<(String, Bdf)> = passthrough::handed(ctx.facts)
-        .filter(|device| device.ids.known().is_some_and(has_setting))
+        // Of other makers' nobody says what they need.
+        .filter(|device| device.ids.known().is_some_and(Ids::is_nvidia_nic))
         .map(|device| (device.bdf.to_string(), device.bdf))
         .collect();
     let own = own(ctx).filter(|(row, _)| row.kind == Kind::Nic);
@@ -46,11 +47,6 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
     nics.into_iter()
         .map(|(name, bdf, wanted)| judge(ctx, &name, bdf, wanted, guest))
         .collect()
-}
-
-/// Whether it is a NIC whose firmware has the setting: of others nobody says what they need.
-fn has_setting(ids: &Ids) -> bool {
-    ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02
 }
 
 /// Whether a GPU meets this NIC at a bridge of the NIC's maker: the switch that is part of the card.

@@ -225,9 +225,8 @@ fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Judgement) -> Vec<Jud
 
 /// NVIDIA's NICs on the bus that this machine itself uses, whether they are RDMA devices or not.
 pub fn nvidia_nics(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
-    let is_nic = |ids: &Ids| ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02;
     let nics = facts.devices().iter();
-    nics.filter(move |device| device.ids.known().is_some_and(is_nic) && passthrough::holder(device).is_none())
+    nics.filter(|device| device.ids.known().is_some_and(Ids::is_nvidia_nic) && passthrough::holder(device).is_none())
 }
 
 /// The module that makes RDMA devices of these NICs.
