@@ -181,3 +181,37 @@ fn what_is_somebodys_own_is_not_recorded() {
         assert!(text.contains(kept), "{kept} is not in the snapshot");
     }
 }
+
+/// On a partition of the firmware's an image lies below the machine's id: masked, it is found by the same rules.
+#[test]
+fn an_image_below_a_machines_id_is_found_in_the_masked_record() {
+    const ID: &str = "8f2c1a449d3e11eeb9620242ac12ffff";
+    let dir = tempfile::tempdir().expect("a directory");
+    for (path, text) in [
+        ("etc/modprobe.d/a.conf", "options nvidia A=1\n"),
+        ("proc/sys/kernel/osrelease", "6.8.0\n"),
+        (&format!("efi/{ID}/6.8.0/initrd"), "no archive"),
+    ] {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().expect("a directory above")).expect("directories");
+        fs::write(path, text).expect("a file");
+    }
+    let want = gdr::collect::Want {
+        system: true,
+        ..gdr::collect::Want::default()
+    };
+    let (world, record) = gdr::world::World::directory(dir.path()).expect("a root").recording();
+    let image = |facts: gdr::model::Facts| {
+        let image = facts.modprobe.initramfs.expect("an option is set");
+        image.known().cloned().flatten().expect("an image")
+    };
+    let before = image(gdr::collect::facts(&world, want));
+    assert_eq!(before.path, format!("/efi/{ID}/6.8.0/initrd"));
+    let mut snapshot = record.finish(String::new());
+    mask(&mut snapshot, &Known::default());
+    let document = serde_json::to_string(&snapshot).expect("JSON");
+    assert!(!document.contains(ID));
+    let after = image(gdr::collect::facts(&gdr::world::World::snapshot(snapshot), want));
+    assert!(after.path.starts_with("/efi/") && after.path.ends_with("/6.8.0/initrd"));
+    assert_eq!(after.trouble, before.trouble);
+}

@@ -38,7 +38,7 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
         node.path.clone()
     });
     areas!(numa unnamed_nics nvme nvml cuda verbs driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric rdma_stack module_files);
-    areas!(limits environment);
+    areas!(limits environment boot);
     let Software { libraries, perftest } = &a.software;
     walk.list("libraries", libraries, &b.software.libraries, |library| {
         library.path.clone()

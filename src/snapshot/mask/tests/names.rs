@@ -164,37 +164,3 @@ fn modprobe_keeps_its_directives_and_loses_who_wrote_them() {
     assert_eq!(read.directives.len(), 2);
     assert_eq!(text_of(&snapshot, "/boot/initramfs-6.8.0.img"), "");
 }
-
-/// On a partition of the firmware's an image lies below the machine's id: masked, it is found by the same rules.
-#[test]
-fn an_image_below_a_machines_id_is_found_in_the_masked_record() {
-    const ID: &str = "8f2c1a449d3e11eeb9620242ac12ffff";
-    let dir = tempfile::tempdir().expect("a directory");
-    for (path, text) in [
-        ("etc/modprobe.d/a.conf", "options nvidia A=1\n"),
-        ("proc/sys/kernel/osrelease", "6.8.0\n"),
-        (&format!("efi/{ID}/6.8.0/initrd"), "no archive"),
-    ] {
-        let path = dir.path().join(path);
-        std::fs::create_dir_all(path.parent().expect("a directory above")).expect("directories");
-        std::fs::write(path, text).expect("a file");
-    }
-    let want = crate::collect::Want {
-        system: true,
-        ..crate::collect::Want::default()
-    };
-    let (world, record) = crate::world::World::directory(dir.path()).expect("a root").recording();
-    let image = |facts: crate::model::Facts| {
-        let image = facts.modprobe.initramfs.expect("an option is set");
-        image.known().cloned().flatten().expect("an image")
-    };
-    let before = image(crate::collect::facts(&world, want));
-    assert_eq!(before.path, format!("/efi/{ID}/6.8.0/initrd"));
-    let mut snapshot = record.finish(String::new());
-    mask(&mut snapshot, &known());
-    let document = serde_json::to_string(&snapshot).expect("JSON");
-    assert!(!document.contains(ID));
-    let after = image(crate::collect::facts(&crate::world::World::snapshot(snapshot), want));
-    assert!(after.path.starts_with("/efi/") && after.path.ends_with("/6.8.0/initrd"));
-    assert_eq!(after.trouble, before.trouble);
-}
