@@ -51,9 +51,18 @@ pub fn run(
             ..Options::default()
         },
         how: &options.how,
-        again: again("gdr fix", &options.ids, global),
+        again: again("gdr fix", &[options.ids.clone(), profiles(options)].concat(), global),
     };
     repair(machine, global, &request, out, err)
+}
+
+/// The profiles, as they were typed.
+fn profiles(options: &FixOptions) -> Vec<String> {
+    let usual = options.profile == [crate::profile::DEFAULT];
+    let typed = options.profile.iter().filter(|_| !usual);
+    let mut words: Vec<String> = typed.map(|name| format!("--profile={name}")).collect();
+    words.extend(options.how.force.then(|| "--force".to_owned()));
+    words
 }
 
 /// `gdr fix-acs`.
@@ -126,6 +135,10 @@ fn chosen(options: &FixAcs) -> Vec<String> {
     words.extend(options.device.map(|port| format!("--device={port}")));
     words.extend(options.all_bridges.then(|| "--all-bridges".to_owned()));
     words.extend(options.how.force.then(|| "--force".to_owned()));
+    words.extend(options.how.platform.map(|platform| match platform {
+        Platform::BareMetal => "--platform=bare-metal".to_owned(),
+        Platform::Guest => "--platform=guest".to_owned(),
+    }));
     words
 }
 
@@ -412,9 +425,17 @@ fn asked(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
 
 /// What the checks want to know; what only a library tells in seconds is asked too, since a verdict may rest on it.
 fn want(request: &Request<'_>) -> Want {
-    Want {
-        // Registers are in no image, and looking into one takes seconds.
-        initramfs: request.ids != ["acs"],
-        ..super::doctor::want(false)
+    let everything = super::doctor::want(false);
+    match request.ids == ["acs"] {
+        // Which ports matter is told by the devices and the NVLinks between them; the rest takes its time.
+        true => Want {
+            cuda: false,
+            verbs: None,
+            ..everything
+        },
+        false => Want {
+            initramfs: true,
+            ..everything
+        },
     }
 }

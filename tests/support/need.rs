@@ -43,6 +43,8 @@ pub enum Need {
     Grub,
     /// cpio, gzip, xz, zstd and lz4.
     Packers,
+    /// mmdebstrap, and mke2fs of e2fsprogs.
+    Mmdebstrap,
     /// strace, which kills at a system call.
     Strace,
     /// systemctl, systemd-analyze and systemd-modules-load.
@@ -72,6 +74,7 @@ impl Need {
             Self::Promtool => in_path("promtool"),
             Self::JsonSchema => in_path("python3") && python_has("jsonschema"),
             Self::Kmod => in_path("modprobe") && in_path("depmod"),
+            Self::Mmdebstrap => in_path("mmdebstrap") && Path::new("/sbin/mke2fs").exists(),
             Self::Strace => in_path("strace"),
             Self::Grub => {
                 in_path("grub-mkconfig") && in_path("grub-script-check") && Path::new("/etc/grub.d/10_linux").exists()
@@ -108,6 +111,7 @@ impl Need {
             Self::Promtool => "promtool is not in PATH (Debian's prometheus)".to_owned(),
             Self::JsonSchema => "python3 has no jsonschema (Debian's python3-jsonschema)".to_owned(),
             Self::Kmod => "modprobe or depmod is not in PATH".to_owned(),
+            Self::Mmdebstrap => "mmdebstrap or mke2fs is not there (Debian's mmdebstrap and e2fsprogs)".to_owned(),
             Self::Strace => "strace is not in PATH".to_owned(),
             Self::Grub => "grub-mkconfig or /etc/grub.d/10_linux is not there (Debian's grub-common)".to_owned(),
             Self::Packers => "cpio, gzip, xz, zstd or lz4 is not in PATH".to_owned(),

@@ -103,3 +103,5 @@ gdr doctor --platform bare-metal --format json >/out/doctor-after.json
 
 # An ordinary user reads 64 bytes of configuration space: unknown, never clean.
 user gdr doctor --platform bare-metal --format json >/out/doctor-user.json
+
+pass "collected"

@@ -111,7 +111,7 @@ done
 # And anywhere, once it has begun.
 number=$(ls /var/lib/gdr/journal | wc -l)
 try=0
-while [ $try -lt 20 ]; do
+while [ $try -lt "${GDR_KILLS:-2}" ]; do
   gdr fix-acs $host --all-bridges --yes >/tmp/round.txt 2>&1 &
   pid=$!
   number=$((number + 1))

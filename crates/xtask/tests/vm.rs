@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
-use xtask::vm::{Image, Job, cut_off, named, run};
+use xtask::vm::{Image, Job, cut_off, named, run, systemd_disk};
 
 #[path = "../../../tests/support/need.rs"]
 #[allow(dead_code, reason = "the other tests need what these do not")]
@@ -16,7 +16,7 @@ mod need;
 
 use need::{Need, need};
 
-const DEADLINE: Duration = Duration::from_secs(400);
+const DEADLINE: Duration = Duration::from_secs(900);
 
 fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
@@ -43,6 +43,16 @@ fn built(program: &str) -> PathBuf {
     root().join("target/debug").join(program)
 }
 
+/// A number that whoever runs the tests may choose.
+fn from_environment(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |number| number.parse().expect("a number"))
+}
+
+/// How often a repair is killed at a random moment, besides at each of its steps: `GDR_KILLS`.
+fn kills() -> u64 {
+    from_environment("GDR_KILLS", 2)
+}
+
 /// Runs a script in a machine; where its files are. None where this machine cannot run one.
 fn in_machine(machine: &str, script: &str, binaries: Vec<PathBuf>) -> Option<PathBuf> {
     if !(need(Need::Qemu) && need(Need::Root)) {
@@ -55,6 +65,7 @@ fn in_machine(machine: &str, script: &str, binaries: Vec<PathBuf>) -> Option<Pat
         binaries,
         timeout: DEADLINE,
         files: files.clone(),
+        variables: vec![("GDR_KILLS", kills().to_string())],
         disk: None,
     };
     let outcome = run(named(machine).expect("a machine"), &image, &job).expect("it runs");
@@ -369,15 +380,45 @@ fn ports_are_repaired_and_taken_back() {
     assert!(unasked.contains("--yes"), "{unasked}");
 }
 
+/// A unit of systemd makes the repair again in a second boot of the same system; and all of it is taken back there.
+#[test]
+fn a_repair_lasts_over_a_boot() {
+    if !(need(Need::Qemu) && need(Need::Root) && need(Need::Mmdebstrap)) {
+        return;
+    }
+    let image = Image::prepare(&root().join("target/vm")).expect("an image");
+    let files = root().join("target/vm/tests/systemd");
+    fs::create_dir_all(&files).expect("a directory");
+    let disk = files.join("disk");
+    systemd_disk(&image, &disk).expect("a disk");
+    let job = |boot: &str| Job {
+        script: root().join("tests/vm/persist.sh"),
+        binaries: vec![built("gdr")],
+        timeout: DEADLINE,
+        files: files.join(boot),
+        variables: Vec::new(),
+        disk: Some(disk.clone()),
+    };
+    for boot in ["first", "second"] {
+        let outcome = run(named("systemd").expect("a machine"), &image, &job(boot)).expect("it runs");
+        assert!(
+            outcome.passed(),
+            "{boot} boot: {}",
+            serde_json::to_string_pretty(&outcome).expect("JSON")
+        );
+    }
+    fs::remove_file(disk).expect("the disk goes");
+}
+
 /// The plug is pulled while a repair is made: the next boot takes back what is left of it, and nothing is half written.
 ///
-/// Each cut takes two boots' time: a few here, and as many as `GDR_POWER_CUTS` says.
+/// Each cut takes a boot: one here, and as many as `GDR_POWER_CUTS` says.
 #[test]
 fn a_power_cut_loses_nothing() {
     if !(need(Need::Qemu) && need(Need::Root)) {
         return;
     }
-    let cuts: u64 = std::env::var("GDR_POWER_CUTS").map_or(2, |cuts| cuts.parse().expect("a number"));
+    let cuts = from_environment("GDR_POWER_CUTS", 1);
     let image = Image::prepare(&root().join("target/vm")).expect("an image");
     let files = root().join("target/vm/tests/power");
     fs::create_dir_all(&files).expect("a directory");
@@ -395,6 +436,7 @@ fn a_power_cut_loses_nothing() {
         binaries: vec![built("gdr")],
         timeout: DEADLINE,
         files,
+        variables: Vec::new(),
         disk: Some(disk),
     };
     let machine = named("iommu-on").expect("a machine");
@@ -409,7 +451,8 @@ fn a_power_cut_loses_nothing() {
         );
         half_way += usize::from(console.contains("as it was before") || console.contains("a reboot has reset it"));
     }
-    println!("{cuts} power cuts, {half_way} of them left something to take back");
+    let told = format!("{cuts} power cuts; {half_way} boots found something to take back\n");
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), told.as_bytes());
 }
 
 #[test]

@@ -52,6 +52,7 @@ pub fn command(args: &Args) -> Result<ExitCode> {
         script: script.clone(),
         binaries: args.binaries.clone(),
         timeout: Duration::from_secs(args.timeout),
+        variables: Vec::new(),
         disk: None,
         files,
     };

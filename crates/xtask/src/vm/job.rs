@@ -24,6 +24,8 @@ pub struct Job {
     pub timeout: Duration,
     /// Where the guests' /out lands; what an earlier run left there goes. With several guests, one folder each.
     pub files: PathBuf,
+    /// What the script finds in its environment besides what the machine says of itself.
+    pub variables: Vec<(&'static str, String)>,
     /// A raw disk that outlives the run, the guests' /dev/vdb.
     pub disk: Option<PathBuf>,
 }

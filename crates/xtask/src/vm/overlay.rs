@@ -33,7 +33,7 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
     archive.file("usr/lib/gdr-guest.sh", 0o644, HELPERS.as_bytes())?;
     archive.file("gdr/look-alikes.sh", 0o644, LOOK_ALIKES.as_bytes())?;
     archive.file("gdr/look-alikes", 0o644, hardware::plan(machine.bridges).as_bytes())?;
-    archive.file("gdr/environment", 0o644, environment(machine, number).as_bytes())?;
+    archive.file("gdr/environment", 0o644, environment(machine, number, job).as_bytes())?;
     let script = fs::read(&job.script).with_context(|| {
         format!(
             "the script {} could not be read; --script names a file",
@@ -48,11 +48,15 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
     for binary in &job.binaries {
         carry(&mut archive, binary)?;
     }
+    // A guest that boots another system takes them along.
+    let names = job.binaries.iter().filter_map(|binary| binary.file_name());
+    let names: String = names.map(|name| format!("{}\n", name.to_string_lossy())).collect();
+    archive.file("gdr/carried", 0o644, names.as_bytes())?;
     archive.finish().map(drop)
 }
 
 /// Shell assignments the init script reads.
-fn environment(machine: &Machine, number: u8) -> String {
+fn environment(machine: &Machine, number: u8, job: &Job) -> String {
     let mut lines = vec![
         format!("export GDR_MACHINE={}", machine.name),
         format!("export GDR_SIMULATED={}", machine.simulated()),
@@ -63,6 +67,11 @@ fn environment(machine: &Machine, number: u8) -> String {
         let peer = if machine.guests > 1 { 3 - number } else { number };
         lines.push(format!("export GDR_PEER=10.0.0.{peer}"));
     }
+    lines.extend(
+        job.variables
+            .iter()
+            .map(|(name, value)| format!("export {name}={value}")),
+    );
     lines.join("\n") + "\n"
 }
 
@@ -76,8 +85,6 @@ fn carry<W: io::Write>(archive: &mut Archive<W>, binary: &Path) -> Result<()> {
     let real = fs::canonicalize(binary)
         .with_context(|| format!("--bin {} does not exist; build it first", binary.display()))?;
     archive.copy(&format!("usr/bin/{name}"), &real)?;
-    // A guest that boots another system takes them along.
-    archive.copy(&format!("gdr/carried/{name}"), &real)?;
     for library in libraries(&real)? {
         let within = library
             .strip_prefix("/")

@@ -115,7 +115,18 @@ fn kernel_arguments(machine: &Machine) -> String {
     };
     // A panic ends the run at once: with -no-reboot QEMU exits. Timers that tick by themselves: of one that is set anew
     // each time a single lost interrupt stops a CPU for ever, and QEMU loses some.
-    format!("console=ttyS0 panic=-1 loglevel=4 nohz=off highres=off{iommu}")
+    // Nobody logs in, and who did is not asked.
+    let services = match machine.systemd {
+        true => [
+            "getty.target",
+            "systemd-update-utmp.service",
+            "systemd-update-utmp-runlevel.service",
+        ]
+        .map(|unit| format!(" systemd.mask={unit}"))
+        .concat(),
+        false => String::new(),
+    };
+    format!("console=ttyS0 panic=-1 loglevel=4 nohz=off highres=off{iommu}{services}")
 }
 
 /// Two guests share a cable; one alone has a card that is up and leads nowhere.

@@ -19,9 +19,9 @@ mkdir -p /system
 mount -t ext4 /dev/vdb /system || poweroff -f
 # What this run brings: the modules of the kernel that boots, the binaries with their libraries, the script.
 cp -a /lib/modules /system/usr/lib/
-for binary in /gdr/carried/*; do
-  [ -e "$binary" ] && cp -a "$binary" /system/usr/bin/
-done
+while read -r binary; do
+  cp -a "/usr/bin/$binary" /system/usr/bin/
+done </gdr/carried
 mkdir -p /system/gdr /system/out
 cp -a /gdr/. /system/gdr/
 cp /lib/gdr-guest.sh /system/usr/lib/gdr-guest.sh
