@@ -5,6 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,6 +91,11 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     walk(root, root, &mut found);
     found
+}
+
+/// A line for whoever reads the test's output.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 fn hands(root: &Path) -> Hands {
@@ -568,7 +574,7 @@ fn wrapped() {
         &moment("a"),
     )
     .expect_err("it cannot be written");
-    println!("WRAPPED {error}");
+    say(&format!("WRAPPED {error}"));
     assert!(error.to_string().contains("/etc/modprobe.d"), "{error}");
     assert!(matches!(
         undo(&hands(root), None, Some("a"), false),
@@ -669,7 +675,7 @@ fn killed_anywhere_it_can_be_taken_back() {
             killed >= least,
             "{part}: killed only {killed} times: is this the plan's work?"
         );
-        println!("{part}: killed at each of {killed} calls");
+        say(&format!("{part}: killed at each of {killed} calls"));
     }
 }
 

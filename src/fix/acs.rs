@@ -112,6 +112,8 @@ fn draft(need: &Need<'_>) -> Draft {
         );
     }
     let kept = match need.options.persist {
+        // Where nothing is changed there is nothing to mind.
+        None if draft.wishes.is_empty() => Ok(()),
         None => {
             draft.warnings.push(
                 "Idle the devices first. The change is gone after a reboot, a hot-plug, or a reset of a port (AER, DPC): \
