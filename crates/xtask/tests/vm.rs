@@ -375,7 +375,7 @@ fn ports_are_repaired_and_taken_back() {
         return;
     };
     let user = fs::read_to_string(files.join("user.txt")).expect("what a user is told");
-    assert!(user.contains("sudo gdr fix-acs --yes"), "{user}");
+    assert!(user.contains("sudo gdr fix-acs --platform=bare-metal --yes"), "{user}");
     let unasked = fs::read_to_string(files.join("unasked.txt")).expect("what is said without --yes");
     assert!(unasked.contains("--yes"), "{unasked}");
 }
