@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
-use support::{Gdr, Machine, Need, need, scratch};
+use serde_json::Value;
+use support::{Gdr, Machine, Need, merge, need, scratch};
 
 /// The cases of a family.
 #[derive(Deserialize)]
@@ -91,26 +91,6 @@ fn cases() -> Vec<Case> {
         family.cases
     };
     files.iter().flat_map(read).collect()
-}
-
-/// RFC 7386.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    let members = target.as_object_mut().expect("an object");
-    for (name, value) in patch {
-        match value {
-            Value::Null => {
-                members.remove(name);
-            }
-            value => merge(members.entry(name).or_insert(Value::Null), value),
-        }
-    }
 }
 
 /// Sets what a pointer leads to; null takes it away.

@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 
 use serde_json::{Value, json};
-use support::{Bench, Run};
+use support::{Bench, ended};
 
 /// A switch above GPU and NIC whose two ports redirect, as the kernel sets them with an IOMMU on: SV RR CR UF.
 fn redirecting() -> Value {
@@ -16,10 +16,6 @@ fn redirecting() -> Value {
 
 fn config(bench: &Bench, bdf: &str) -> Vec<u8> {
     fs::read(bench.root().join(format!("sys/bus/pci/devices/{bdf}/config"))).expect("configuration space")
-}
-
-fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
 }
 
 #[test]

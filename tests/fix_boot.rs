@@ -8,17 +8,13 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Bench, Need, Run, merge, need};
+use support::{Bench, Need, Run, ended, merge, need};
 
 const PORTS: [&str; 2] = ["0000:02:00.0", "0000:02:01.0"];
 
 /// What was printed, on one line.
 fn flat(run: &Run) -> String {
     run.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
 }
 
 /// A switch above GPU and NIC whose two ports redirect, as the kernel sets them with an IOMMU on: SV RR CR UF.

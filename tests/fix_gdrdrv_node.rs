@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _}
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Bench, Need, Run, need};
+use support::{Bench, Need, ended, need};
 
 const CHECK: [&str; 2] = ["--profile", "gdrcopy"];
 
@@ -45,10 +45,6 @@ fn outcome(bench: &Bench) -> String {
         .outcomes("gdrdrv.node", &CHECK)
         .remove("/dev/gdrdrv")
         .expect("a finding")
-}
-
-fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
 }
 
 fn make(bench: &Bench, major: u32, mode: &str) {

@@ -7,11 +7,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Bench, Run, merge};
-
-fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
-}
+use support::{Bench, ended, merge};
 
 /// The GPU and the NIC of the machine `sound` changed, and more.
 fn machine(gpu: Value, nic: Value, more: &Value) -> Bench {

@@ -6,11 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Bench, Need, Run, need};
-
-fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
-}
+use support::{Bench, Need, Run, ended, need};
 
 fn said(run: &Run) -> String {
     run.stdout.split_whitespace().collect::<Vec<_>>().join(" ")

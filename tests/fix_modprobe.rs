@@ -7,11 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
-use support::{Bench, Kmod, Need, Run, need};
-
-fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
-}
+use support::{Bench, Kmod, Need, ended, need};
 
 fn bench(files: &Value) -> Bench {
     Bench::of("sound", &json!({ "files": files }))

@@ -6,11 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Bench, Need, Run, need};
-
-fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
-}
+use support::{Bench, Need, ended, need};
 
 /// Below the switch of the machine `sound`.
 fn below_the_switch(ports: Value) -> Value {

@@ -8,13 +8,9 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Bench, Kmod, Need, Run, need};
+use support::{Bench, Kmod, Need, ended, need};
 
 const IMAGE: &str = "boot/initrd.img-6.8.0-60-generic";
-
-fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
-}
 
 /// The machine `sound` with these files, seen by a user without privileges.
 fn bench(files: &Value) -> Bench {

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Bench, Need, Run, need};
+use support::{Bench, Need, ended, need};
 
 /// The proprietary modules: dma-buf is closed.
 const PROPRIETARY: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Release Build";
@@ -30,30 +30,18 @@ fn unloaded() -> Value {
     })
 }
 
-fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
-}
-
-fn outcome(bench: &Bench, check: &str, subject: &str) -> String {
-    let found = bench.outcomes(check, &["--profile", "rdma"]);
-    found
-        .get(subject)
-        .unwrap_or_else(|| panic!("{check} of {subject}: {found:?}"))
-        .clone()
-}
-
 #[test]
 fn peermem_is_loaded_now_and_at_boot_and_taken_back() {
     let bench = bench(&unloaded());
     let before = bench.tree();
-    assert_eq!(outcome(&bench, "peermem.loaded", "mlx5_0"), "fail");
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "fail");
 
     // By the findings alone, without a name.
     let run = bench.repair(&["fix", "--yes", "--profile", "rdma"]);
     ended(&run, 0);
     assert!(run.stdout.contains("peermem.loaded: it holds now."), "{}", run.stdout);
-    assert_eq!(outcome(&bench, "peermem.loaded", "mlx5_0"), "pass");
-    assert_eq!(outcome(&bench, "peermem.boot", "nvidia-peermem"), "pass");
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
+    assert_eq!(bench.rdma_outcome("peermem.boot", "nvidia-peermem"), "pass");
     assert_eq!(
         bench.calls(),
         ["modprobe nvidia_peermem"],
@@ -80,7 +68,7 @@ fn peermem_is_loaded_now_and_at_boot_and_taken_back() {
         "not modprobe -r, which takes along what else is idle"
     );
     assert_eq!(bench.tree(), before);
-    assert_eq!(outcome(&bench, "peermem.loaded", "mlx5_0"), "fail");
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "fail");
 }
 
 #[test]
@@ -170,10 +158,10 @@ fn other_nics_have_other_roads() {
         bench(&patch)
     };
     let bench = driven_by("efa");
-    assert_eq!(outcome(&bench, "peermem.loaded", "mlx5_0"), "fail");
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "fail");
     ended(&bench.repair(&["fix", "peermem", "--yes"]), 0);
     assert_eq!(bench.calls(), ["modprobe efa_nv_peermem"]);
-    assert_eq!(outcome(&bench, "peermem.loaded", "mlx5_0"), "pass");
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
     let list = bench.text("etc/modules-load.d/gdr-peermem.conf");
     assert_eq!(
         list.lines().skip(1).collect::<Vec<_>>(),
@@ -243,7 +231,7 @@ fn nv_peer_mem_makes_room_at_the_next_boot() {
     }
     let bench = bench(&predecessor());
     let before = bench.tree();
-    assert_eq!(outcome(&bench, "peermem.legacy", "nv_peer_mem"), "warn");
+    assert_eq!(bench.rdma_outcome("peermem.legacy", "nv_peer_mem"), "warn");
     let run = bench.repair(&["fix", "peermem", "--yes"]);
     ended(&run, 0);
     let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -277,9 +265,9 @@ fn nv_peer_mem_makes_room_at_the_next_boot() {
         "rm -r sys/module/nv_peer_mem sys/kernel/mm/memory_peers/nv_mem && sed -i /^nv_peer_mem/d proc/modules",
     );
     bench.run_tool("modprobe", &["nvidia-peermem"]);
-    assert_eq!(outcome(&bench, "peermem.legacy", "nvidia-peermem"), "pass");
-    assert_eq!(outcome(&bench, "peermem.boot", "nvidia-peermem"), "pass");
-    assert_eq!(outcome(&bench, "peermem.loaded", "mlx5_0"), "pass");
+    assert_eq!(bench.rdma_outcome("peermem.legacy", "nvidia-peermem"), "pass");
+    assert_eq!(bench.rdma_outcome("peermem.boot", "nvidia-peermem"), "pass");
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
     let again = bench.repair(&["fix", "peermem", "--yes"]);
     assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
 
@@ -292,7 +280,7 @@ fn nv_peer_mem_makes_room_at_the_next_boot() {
     );
     ended(&bench.repair(&["undo"]), 0);
     assert_eq!(bench.tree(), before);
-    assert_eq!(outcome(&bench, "peermem.legacy", "nv_peer_mem"), "warn");
+    assert_eq!(bench.rdma_outcome("peermem.legacy", "nv_peer_mem"), "warn");
 }
 
 #[test]
@@ -326,7 +314,7 @@ fn mlnx_ofed_4_9_wants_a_parameter() {
         "sys/module/nvidia_peermem/parameters/peerdirect_support": ["0"]}});
     support::merge(&mut patch, &more);
     let bench = bench(&patch);
-    assert_eq!(outcome(&bench, "peermem.legacy", "nvidia-peermem"), "warn");
+    assert_eq!(bench.rdma_outcome("peermem.legacy", "nvidia-peermem"), "warn");
     let run = bench.repair(&["fix", "peermem", "--yes"]);
     ended(&run, 0);
     if need(Need::Kmod) {

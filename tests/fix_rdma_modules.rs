@@ -3,24 +3,12 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Bench, Machine, Need, Run, need};
+use support::{Bench, Machine, Need, ended, need};
 
 fn bench(patch: &Value) -> Bench {
     let bench = Bench::of("sound", patch);
     bench.have_kmod();
     bench
-}
-
-fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
-}
-
-fn outcome(bench: &Bench, check: &str, subject: &str) -> String {
-    let found = bench.outcomes(check, &["--profile", "rdma"]);
-    found
-        .get(subject)
-        .unwrap_or_else(|| panic!("{check} of {subject}: {found:?}"))
-        .clone()
 }
 
 /// A ConnectX-7 that mlx5_core drives and nothing makes an RDMA device of.
@@ -50,7 +38,7 @@ fn a_nic_becomes_an_rdma_device() {
     Machine::load("sound").lay_out(whole.path());
     bench.keep_beside("rdma", whole.path(), "/infiniband");
     let before = bench.tree();
-    assert_eq!(outcome(&bench, "rdma.modules", "machine"), "fail");
+    assert_eq!(bench.rdma_outcome("rdma.modules", "machine"), "fail");
 
     let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
     ended(&run, 0);
@@ -59,7 +47,7 @@ fn a_nic_becomes_an_rdma_device() {
         bench.calls(),
         ["modprobe ib_core", "modprobe ib_uverbs", "modprobe mlx5_ib"]
     );
-    assert_eq!(outcome(&bench, "rdma.modules", "machine"), "pass");
+    assert_eq!(bench.rdma_outcome("rdma.modules", "machine"), "pass");
     if need(Need::Root) && need(Need::Systemd) && need(Need::Namespace) {
         let asked = bench.asked_for_at_boot();
         assert_eq!(asked[..2], ["ib_uverbs", "mlx5_ib"]);
@@ -74,7 +62,7 @@ fn a_nic_becomes_an_rdma_device() {
         "mlx5_core carries the network"
     );
     assert_eq!(bench.tree(), before);
-    assert_eq!(outcome(&bench, "rdma.modules", "machine"), "fail");
+    assert_eq!(bench.rdma_outcome("rdma.modules", "machine"), "fail");
 }
 
 #[test]

@@ -87,6 +87,14 @@ impl Bench {
             .collect()
     }
 
+    /// What doctor says of a check's subject where RDMA is wanted.
+    pub fn rdma_outcome(&self, check: &str, subject: &str) -> String {
+        let mut found = self.outcomes(check, &["--profile", "rdma"]);
+        found
+            .remove(subject)
+            .unwrap_or_else(|| panic!("{check} says nothing of {subject}: {found:?}"))
+    }
+
     /// Whether a check has nothing against the machine: every finding is a pass or worth knowing.
     pub fn holds(&self, check: &str, args: &[&str]) -> bool {
         self.outcomes(check, args)

@@ -71,3 +71,8 @@ impl Gdr {
         }
     }
 }
+
+/// That a run ended with this code; what it printed, where it did not.
+pub fn ended(run: &Run, code: i32) {
+    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
+}

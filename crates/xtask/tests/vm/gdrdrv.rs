@@ -1,0 +1,57 @@
+//! gdr beside a double of the gdrdrv driver.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::need::{Need, need};
+use crate::{built, in_machine, root};
+
+/// The program that holds the double of gdrdrv to the driver's ABI.
+fn exercise() -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("exercise");
+    let built = Command::new("gcc-12")
+        .args(["-O1", "-Wall", "-Wextra", "-Werror", "exercise.c", "ask.c", "-o"])
+        .arg(&program)
+        .current_dir(root().join("tests/vm/gdrdrv-double"))
+        .status()
+        .expect("gcc-12");
+    assert!(built.success(), "the exercise does not build");
+    program
+}
+
+#[test]
+fn the_double_of_gdrdrv_speaks_the_drivers_abi() {
+    if !need(Need::KernelCompiler) {
+        return;
+    }
+    let Some(files) = in_machine("gdrdrv", "gdrdrv", vec![exercise()]) else {
+        return;
+    };
+    // The script judges; this sees that nothing of the exercise was lost on the way.
+    let said = fs::read_to_string(files.join("exercise.txt")).expect("what the exercise said");
+    let parts: Vec<_> = said.lines().filter_map(|line| line.split_once(": ")).collect();
+    assert_eq!(
+        parts.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["all", "bar", "cached"],
+        "{said}"
+    );
+    for (_, found) in parts {
+        assert!(found.ends_with(" claims held, 0 did not"), "{said}");
+    }
+}
+
+#[test]
+fn our_backend_works_with_every_version_of_the_double() {
+    if !need(Need::KernelCompiler) {
+        return;
+    }
+    let Some(files) = in_machine("gdrdrv", "gdrdrv-backend", vec![built("examples/module")]) else {
+        return;
+    };
+    // The script judges; this sees that each version of the module did answer.
+    let said = fs::read_to_string(files.join("module.txt")).expect("what the program said");
+    for version in ["2.0", "2.3", "2.4", "2.5", "2.6"] {
+        assert!(said.contains(&format!("version {version} attributes")), "{said}");
+    }
+}

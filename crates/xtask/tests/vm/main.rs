@@ -1,0 +1,90 @@
+//! gdr on a real kernel, in the virtual machines of `cargo xtask vm`, compared with lspci there.
+//!
+//! What the ports do is in [`acs`], what repairs do to them in [`repairs`], RDMA by software in [`rdma`], the double of the
+//! gdrdrv driver in [`gdrdrv`].
+
+mod acs;
+mod gdrdrv;
+mod rdma;
+mod repairs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde_json::Value;
+use xtask::vm::{Image, Job, named, run};
+
+#[path = "../../../../tests/support/need.rs"]
+#[allow(dead_code, reason = "the other tests need what these do not")]
+mod need;
+
+use need::{Need, need};
+
+const DEADLINE: Duration = Duration::from_secs(900);
+
+fn root() -> &'static Path {
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .canonicalize()
+            .expect("the repository")
+    })
+}
+
+/// A program of the workspace, below `target/debug`. Cargo gives a test only its own package's binaries; with this selection
+/// nothing is compiled that a run of all tests has not compiled already.
+fn built(program: &str) -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--workspace", "--bins", "--examples"])
+            .current_dir(root())
+            .status()
+            .expect("cargo");
+        assert!(built.success(), "the workspace does not build");
+    });
+    root().join("target/debug").join(program)
+}
+
+/// A number that whoever runs the tests may choose.
+fn from_environment(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |number| number.parse().expect("a number"))
+}
+
+/// How often a repair is killed at a random moment, besides at each of its steps: `GDR_KILLS`.
+fn kills() -> u64 {
+    from_environment("GDR_KILLS", 2)
+}
+
+/// Runs a script in a machine; where its files are. None where this machine cannot run one.
+fn in_machine(machine: &str, script: &str, binaries: Vec<PathBuf>) -> Option<PathBuf> {
+    if !(need(Need::Qemu) && need(Need::Root)) {
+        return None;
+    }
+    let image = Image::prepare(&root().join("target/vm")).expect("an image");
+    let files = root().join("target/vm/tests").join(format!("{machine}-{script}"));
+    let job = Job {
+        script: root().join("tests/vm").join(format!("{script}.sh")),
+        binaries,
+        timeout: DEADLINE,
+        files: files.clone(),
+        variables: vec![("GDR_KILLS", kills().to_string())],
+        disk: None,
+    };
+    let outcome = run(named(machine).expect("a machine"), &image, &job).expect("it runs");
+    assert!(
+        outcome.passed(),
+        "{machine} {script}: {}",
+        serde_json::to_string_pretty(&outcome).expect("JSON")
+    );
+    Some(files)
+}
+
+fn json(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

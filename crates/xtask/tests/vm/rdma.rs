@@ -1,0 +1,138 @@
+//! RDMA by software: perftest as the peer, and what libibverbs tells beside rdma-core's own programs.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{built, in_machine, json};
+
+#[test]
+fn soft_rdma_sits_where_its_network_device_sits() {
+    let Some(files) = in_machine("rxe", "soft-rdma", vec![built("gdr")]) else {
+        return;
+    };
+    let netdev = fs::read_to_string(files.join("netdev.txt")).expect("the netdev's place");
+    let topo = json(&files.join("topo.json"));
+    let nic = &topo["devices"][0];
+    let bdf = nic["bdf"].as_str().expect("an address");
+    assert!(netdev.contains(&format!("/{bdf}/")), "{bdf} is not in {netdev}");
+    assert_eq!(
+        (&nic["label"], &nic["software"], &nic["active"]),
+        (&"rxe0".into(), &true.into(), &true.into())
+    );
+    let report = json(&files.join("doctor.json"));
+    let all = report["findings"].as_array().expect("findings");
+    let finding = all
+        .iter()
+        .find(|f| f["id"] == "rdma.device" && f["subject"] == "rxe0")
+        .expect("a finding");
+    assert_eq!(finding["outcome"], "info", "{finding}");
+}
+
+#[test]
+fn rdma_works_in_one_guest_and_between_two() {
+    if in_machine("rxe", "rxe", Vec::new()).is_some() {
+        in_machine("two-guests", "two-guests", Vec::new());
+    }
+}
+
+/// The value after a key that ibv_devinfo prints, as in `active_mtu:  1024 (3)`: its first word.
+fn told<'a>(text: &'a str, key: &str) -> &'a str {
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':'));
+    let value = line.and_then(|line| line.split_whitespace().next());
+    value.unwrap_or_else(|| panic!("ibv_devinfo tells no {key}: {text}"))
+}
+
+/// The only finding of a check.
+fn finding<'a>(report: &'a Value, id: &str) -> &'a Value {
+    let all = report["findings"].as_array().expect("findings");
+    let mut of_id = all.iter().filter(|finding| finding["id"] == id);
+    let first = of_id.next().unwrap_or_else(|| panic!("no {id}"));
+    assert!(of_id.next().is_none(), "several {id}");
+    first
+}
+
+#[test]
+fn verbs_tell_what_rdma_core_tells() {
+    let Some(files) = in_machine("rxe", "verbs", vec![built("gdr"), built("examples/devinfo")]) else {
+        return;
+    };
+    let text = |name: &str| fs::read_to_string(files.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let (ours, theirs) = (text("devinfo.txt"), text("ibv_devinfo.txt"));
+    assert!(ours.contains("dma-buf symbol: true\nmissing: \n"), "{ours}");
+    assert!(
+        ours.contains(&format!("device: {}\n", told(&theirs, "hca_id"))),
+        "{ours}\n{theirs}"
+    );
+    // It shows no firmware: the field is empty in both.
+    let limits = format!(
+        "{} ports, {} queue pairs, {} regions",
+        told(&theirs, "phys_port_cnt"),
+        told(&theirs, "max_qp"),
+        told(&theirs, "max_mr")
+    );
+    assert!(ours.contains(&limits), "{limits}: {ours}");
+    let port = format!(
+        "port {}: Active, {}, MTU {} of {}, lid {}",
+        told(&theirs, "port"),
+        told(&theirs, "link_layer"),
+        told(&theirs, "active_mtu"),
+        told(&theirs, "max_mtu"),
+        told(&theirs, "port_lid")
+    );
+    assert_eq!(told(&theirs, "state"), "PORT_ACTIVE");
+    assert!(ours.contains(&port), "{port}: {ours}");
+    // `GID[  0]:  fe80::5054:ff:fe12:3456, RoCE v2`
+    let gids: Vec<(&str, &str)> = theirs
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("GID["))
+        .map(|line| line.split_once("]:").expect("an index and a GID"))
+        .collect();
+    assert!(gids.len() >= 2, "{theirs}");
+    for (index, gid) in gids {
+        let (address, kind) = gid.trim().split_once(", ").expect("an address and a kind");
+        let line = format!(
+            "GID {}: {} {address} ",
+            index.trim(),
+            kind.replace(' ', "").replace("RoCEv", "RoceV")
+        );
+        assert!(ours.contains(&line), "{line}: {ours}");
+    }
+    // rdma_rxe has no such operation.
+    assert!(ours.contains("dma-buf: Refuses(95)"), "{ours}");
+    let verbs = &json(&files.join("verbs.json"))["read"];
+    assert_eq!(verbs["devices"], serde_json::json!(["rxe0"]));
+    assert_eq!(
+        verbs["trials"]["rxe0"]["opened"]["dmabuf"],
+        serde_json::json!({"refuses": 95})
+    );
+
+    assert!(
+        text("rdma-shared.txt").contains("netns shared"),
+        "{}",
+        text("rdma-shared.txt")
+    );
+    let shared = json(&files.join("doctor-shared.json"));
+    assert_eq!(finding(&shared, "rdma.netns")["outcome"], "pass");
+    assert!(text("rdma-exclusive.txt").contains("netns exclusive"));
+    let exclusive = json(&files.join("doctor-exclusive.json"));
+    assert_eq!(finding(&exclusive, "rdma.netns")["outcome"], "info");
+    assert_eq!(text("pod-devices.txt"), "");
+    let pod = json(&files.join("doctor-pod.json"));
+    let subjects: Vec<_> = pod["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter(|finding| finding["subject"] == "rxe0")
+        .collect();
+    assert!(subjects.is_empty(), "{subjects:#?}");
+
+    // A snapshot has no address of the guest's, and what it says of GIDs is what there is.
+    let snapshot = text("snapshot.json");
+    assert!(
+        !snapshot.contains("0a00:0001") && !snapshot.contains("ffff:0a00"),
+        "an address is in the snapshot"
+    );
+}

@@ -1,0 +1,106 @@
+//! Repairs on a real kernel: made, seen by other programs, taken back, killed, cut off, and made again by the next boot.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use xtask::vm::{Image, Job, cut_off, named, run, systemd_disk};
+
+use crate::need::{Need, need};
+use crate::{DEADLINE, built, from_environment, in_machine, root};
+
+/// Found, made, read by setpci, taken back to the last byte; twice at once; and killed at every step of six.
+#[test]
+fn ports_are_repaired_and_taken_back() {
+    if !need(Need::Strace) {
+        return;
+    }
+    let binaries = vec![
+        built("gdr"),
+        PathBuf::from("/usr/bin/setpriv"),
+        PathBuf::from("/usr/bin/strace"),
+    ];
+    let Some(files) = in_machine("iommu-on", "fix", binaries) else {
+        return;
+    };
+    let user = fs::read_to_string(files.join("user.txt")).expect("what a user is told");
+    assert!(user.contains("sudo gdr fix-acs --platform=bare-metal --yes"), "{user}");
+    let unasked = fs::read_to_string(files.join("unasked.txt")).expect("what is said without --yes");
+    assert!(unasked.contains("--yes"), "{unasked}");
+}
+
+/// A unit of systemd makes the repair again in a second boot of the same system; and all of it is taken back there.
+#[test]
+fn a_repair_lasts_over_a_boot() {
+    if !(need(Need::Qemu) && need(Need::Root) && need(Need::Mmdebstrap)) {
+        return;
+    }
+    let image = Image::prepare(&root().join("target/vm")).expect("an image");
+    let files = root().join("target/vm/tests/systemd");
+    fs::create_dir_all(&files).expect("a directory");
+    let disk = files.join("disk");
+    systemd_disk(&image, &disk).expect("a disk");
+    let job = |boot: &str| Job {
+        script: root().join("tests/vm/persist.sh"),
+        binaries: vec![built("gdr")],
+        timeout: DEADLINE,
+        files: files.join(boot),
+        variables: Vec::new(),
+        disk: Some(disk.clone()),
+    };
+    for boot in ["first", "second"] {
+        let outcome = run(named("systemd").expect("a machine"), &image, &job(boot)).expect("it runs");
+        assert!(
+            outcome.passed(),
+            "{boot} boot: {}",
+            serde_json::to_string_pretty(&outcome).expect("JSON")
+        );
+    }
+    fs::remove_file(disk).expect("the disk goes");
+}
+
+/// The plug is pulled while a repair is made: the next boot takes back what is left of it, and nothing is half written.
+///
+/// Each cut takes a boot: one here, and as many as `GDR_POWER_CUTS` says.
+#[test]
+fn a_power_cut_loses_nothing() {
+    if !(need(Need::Qemu) && need(Need::Root)) {
+        return;
+    }
+    let cuts = from_environment("GDR_POWER_CUTS", 1);
+    let image = Image::prepare(&root().join("target/vm")).expect("an image");
+    let files = root().join("target/vm/tests/power");
+    fs::create_dir_all(&files).expect("a directory");
+    let disk = files.join("disk");
+    fs::File::create(&disk)
+        .and_then(|file| file.set_len(64 << 20))
+        .expect("a disk");
+    let made = Command::new("/sbin/mke2fs")
+        .args(["-q", "-t", "ext4"])
+        .arg(&disk)
+        .status();
+    assert!(made.expect("mke2fs of e2fsprogs").success());
+    let job = Job {
+        script: root().join("tests/vm/power.sh"),
+        binaries: vec![built("gdr")],
+        timeout: DEADLINE,
+        files,
+        variables: Vec::new(),
+        disk: Some(disk),
+    };
+    let machine = named("iommu-on").expect("a machine");
+    let mut half_way = 0;
+    for cut in 0..=cuts {
+        // Spread over the time that a repair takes there, by a step that shares no factor with it.
+        let after = Duration::from_millis(cut * 37 % 200);
+        let console = cut_off(machine, &image, &job, "power: begun", after).expect("it runs");
+        assert!(
+            console.contains("power: whole") && !console.contains("power: differs"),
+            "after cut {cut}: {console}"
+        );
+        half_way += usize::from(console.contains("as it was before") || console.contains("a reboot has reset it"));
+    }
+    let told = format!("{cuts} power cuts; {half_way} boots found something to take back\n");
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), told.as_bytes());
+}

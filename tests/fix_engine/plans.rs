@@ -1,0 +1,222 @@
+//! Plans by hand and by chance, and the directories that they are made on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use gdr::fix::Moment;
+use gdr::model::{Action, Capability, ConfigWrite, FileWrite, Host, Plan, Repair, Step};
+use gdr::world::Hands;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+pub const SECOND: Duration = Duration::from_secs(1);
+
+pub fn plan(actions: Vec<Action>) -> Plan {
+    let step = |action| Step {
+        about: "A step.".to_owned(),
+        action,
+    };
+    let repair = Repair {
+        fix: "test".to_owned(),
+        steps: actions.into_iter().map(step).collect(),
+        ..Repair::default()
+    };
+    Plan::new(Host::default(), vec![repair])
+}
+
+pub fn moment(boot: &str) -> Moment {
+    Moment {
+        taken: "2026-01-01T00:00:00Z".to_owned(),
+        boot: Some(boot.to_owned()),
+    }
+}
+
+/// The hash as another program tells it.
+pub fn sha256sum(content: &[u8]) -> String {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), content).expect("its content");
+    let output = Command::new("sha256sum")
+        .arg(file.path())
+        .output()
+        .expect("sha256sum of coreutils");
+    String::from_utf8_lossy(&output.stdout)
+        .split(' ')
+        .next()
+        .expect("a hash")
+        .to_owned()
+}
+
+pub fn write(path: &str, old: Option<&[u8]>, content: &str) -> Action {
+    Action::WriteFile(FileWrite {
+        path: path.to_owned(),
+        old: old.map(sha256sum),
+        content: content.to_owned(),
+        mode: 0o644,
+    })
+}
+
+/// Everything below a directory but the journals: kind and permissions, and content.
+pub fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    fn walk(root: &Path, at: &Path, found: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) {
+        for entry in fs::read_dir(at).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            let meta = fs::symlink_metadata(&path).expect("what it is");
+            let inner = path.strip_prefix(root).expect("below the root").to_owned();
+            if inner.starts_with("var") {
+                continue;
+            }
+            let content = match (meta.is_symlink(), meta.is_file()) {
+                (true, _) => fs::read_link(&path)
+                    .expect("a link")
+                    .into_os_string()
+                    .into_encoded_bytes(),
+                (_, true) => fs::read(&path).expect("a file"),
+                _ => Vec::new(),
+            };
+            if meta.is_dir() {
+                walk(root, &path, found);
+            }
+            found.insert(inner, (meta.mode(), content));
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(root, root, &mut found);
+    found
+}
+
+/// A line for whoever reads the test's output.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+pub fn hands(root: &Path) -> Hands {
+    Hands::directory(root, None, SECOND).expect("a root")
+}
+
+/// A configuration space with the capabilities of an Express port: Express at 0x40, ACS at 0x100, AER after it.
+pub fn space(noise: &[u8]) -> Vec<u8> {
+    let mut space: Vec<u8> = noise.iter().copied().cycle().take(4096).collect();
+    space[0..4].copy_from_slice(&[0xb5, 0x10, 0x64, 0x87]);
+    space[0x06] |= 0x10;
+    space[0x0e] = 0x01;
+    space[0x34] = 0x40;
+    space[0x40..0x42].copy_from_slice(&[0x10, 0x00]);
+    space[0x100..0x104].copy_from_slice(&0x1201_000d_u32.to_le_bytes());
+    space[0x120..0x124].copy_from_slice(&0x0001_0001_u32.to_le_bytes());
+    // Registers that are all ones are those of a device that is gone.
+    for register in [0x48, 0x106] {
+        space[register] &= 0x7f;
+    }
+    space
+}
+
+pub const PORT: &str = "0000:02:00.0";
+
+/// One change out of a few kinds, by numbers that the test draws.
+#[derive(Debug, Clone)]
+pub enum Draw {
+    Config { acs: bool, mask: u16, value: u16 },
+    Write { file: usize, content: String },
+    Remove { file: usize },
+    Attribute { value: String },
+}
+
+pub fn draw() -> impl Strategy<Value = Draw> {
+    prop_oneof![
+        (any::<bool>(), any::<u16>(), any::<u16>()).prop_map(|(acs, mask, value)| Draw::Config {
+            acs,
+            // The top bit stays: all ones are no value of a register that answers.
+            mask: mask & 0x7f7f,
+            value
+        }),
+        (0..FILES.len(), "[a-z =;\n]{0,40}").prop_map(|(file, content)| Draw::Write { file, content }),
+        (0..FILES.len()).prop_map(|file| Draw::Remove { file }),
+        "[a-zA-Z]{1,8}".prop_map(|value| Draw::Attribute { value }),
+    ]
+}
+
+pub const FILES: [&str; 4] = [
+    "/etc/modprobe.d/zz-gdr.conf",
+    "/etc/a/b/c.conf",
+    "/etc/default/grub",
+    "/etc/x",
+];
+pub const ATTRIBUTE: &str = "/sys/kernel/iommu_groups/1/type";
+
+/// The plan that the draws are, told from what a plan maker would see at each step.
+pub fn drawn(root: &Path, draws: &[Draw]) -> Vec<Action> {
+    let mut files: BTreeMap<&str, Option<Vec<u8>>> = FILES
+        .iter()
+        .map(|path| (*path, fs::read(root.join(&path[1..])).ok()))
+        .collect();
+    let mut config = fs::read(root.join("sys/bus/pci/devices").join(PORT).join("config")).expect("a space");
+    let mut attribute = fs::read_to_string(root.join(&ATTRIBUTE[1..]))
+        .expect("an attribute")
+        .trim()
+        .to_owned();
+    let mut actions = Vec::new();
+    for draw in draws {
+        match draw {
+            Draw::Config { acs, mask, value } => {
+                let (capability, offset, at) = match acs {
+                    true => (Capability::ACS, 6, 0x106),
+                    false => (Capability::EXPRESS, 8, 0x48),
+                };
+                let old = u16::from_le_bytes([config[at], config[at + 1]]);
+                let new = old & !mask | value & mask;
+                config[at..at + 2].copy_from_slice(&new.to_le_bytes());
+                actions.push(Action::WriteConfig(ConfigWrite {
+                    bdf: PORT.parse().expect("an address"),
+                    capability,
+                    offset,
+                    width: 2,
+                    mask: (*mask).into(),
+                    old: old.into(),
+                    new: new.into(),
+                }));
+            }
+            Draw::Write { file, content } => {
+                let path = FILES[*file];
+                actions.push(write(path, files[path].as_deref(), content));
+                files.insert(path, Some(content.clone().into_bytes()));
+            }
+            Draw::Remove { file } => {
+                let path = FILES[*file];
+                if let Some(old) = files.insert(path, None).flatten() {
+                    actions.push(Action::RemoveFile {
+                        path: path.to_owned(),
+                        old: sha256sum(&old),
+                    });
+                }
+            }
+            Draw::Attribute { value } => {
+                actions.push(Action::WriteAttribute {
+                    path: ATTRIBUTE.to_owned(),
+                    old: attribute.clone(),
+                    new: value.clone(),
+                });
+                attribute.clone_from(value);
+            }
+        }
+    }
+    actions
+}
+
+pub fn laid_out(noise: &[u8]) -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let root = dir.path();
+    let device = root.join("sys/bus/pci/devices").join(PORT);
+    fs::create_dir_all(&device).expect("directories");
+    fs::write(device.join("config"), space(noise)).expect("a space");
+    fs::create_dir_all(root.join("sys/kernel/iommu_groups/1")).expect("directories");
+    fs::write(root.join(&ATTRIBUTE[1..]), "DMA-FQ\n").expect("an attribute");
+    fs::create_dir_all(root.join("etc/default")).expect("directories");
+    fs::write(root.join("etc/default/grub"), "GRUB_TIMEOUT=5\n").expect("a file");
+    fs::set_permissions(root.join("etc/default/grub"), fs::Permissions::from_mode(0o600)).expect("permissions");
+    dir
+}
