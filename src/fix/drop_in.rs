@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::draft::Want;
+use super::draft::{Draft, Need, Want};
+use super::{initramfs, reload};
 use crate::check::Ctx;
 use crate::kmod::{edit, nvidia};
 use crate::model::Command;
@@ -59,6 +60,28 @@ pub fn setting(path: String, names: Vec<String>, changes: Vec<(String, Change)>)
             Ok(text)
         }),
     }
+}
+
+/// Wishes for that file, for an initramfs that has it, and for a driver that is loaded anew. `what` it sets.
+pub fn set(need: &Need<'_>, mut draft: Draft, names: Vec<String>, what: &str, changes: Vec<(String, Change)>) -> Draft {
+    let ctx = need.ctx;
+    if changes.is_empty() {
+        if !need.findings.is_empty() {
+            let reload = reload::reload(ctx);
+            let warning = format!("The options of the next load have it already. {reload}");
+            draft.warnings.push(warning);
+        }
+        return draft;
+    }
+    let path = path(ctx);
+    let about = format!(
+        "{path} sets {what} for {}, beside the values there are.",
+        names.join(" and ")
+    );
+    draft.wish(about, setting(path, names, changes));
+    initramfs::rebuild(ctx, &mut draft);
+    draft.afterwards.push(reload::reload(ctx));
+    draft
 }
 
 #[cfg(test)]

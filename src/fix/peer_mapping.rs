@@ -3,7 +3,6 @@
 use super::draft::{Draft, Fix, Need};
 use super::drop_in::{self, Change};
 use super::roads::{DWORDS, DWORDS_PER_DEVICE, Roads, change_word};
-use super::{initramfs, reload};
 use crate::check::ground::registry_keys as keys;
 use crate::kmod::nvidia;
 
@@ -58,15 +57,6 @@ fn draft(need: &Need<'_>) -> Draft {
     }
     let loaded = ctx.facts.driver.params.present();
     let loaded = loaded.and_then(|params| params.get(nvidia::shown_as(DWORDS)?));
-    if changes.is_empty() {
-        if !need.findings.is_empty() {
-            draft.warnings.push(format!(
-                "The options of the next load have it already. {}",
-                reload::reload(ctx)
-            ));
-        }
-        return draft;
-    }
     let kept = keys::effect(&roads.dwords());
     let lost: Vec<String> = loaded
         .into_iter()
@@ -74,23 +64,13 @@ fn draft(need: &Need<'_>) -> Draft {
         .filter(|(key, _)| !kept.contains_key(&key.to_ascii_lowercase()) && !key.eq_ignore_ascii_case(KEY))
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
-    if !lost.is_empty() {
+    if !(changes.is_empty() || lost.is_empty()) {
         draft.warnings.push(format!(
             "The loaded driver was given {} by hand, which nothing sets for the next load: it is not carried over.",
             lost.join("; ")
         ));
     }
-    let path = drop_in::path(ctx);
-    draft.wish(
-        format!(
-            "{path} sets {KEY}=1 for {}, beside the keys there are.",
-            roads.names.join(" and ")
-        ),
-        drop_in::setting(path, roads.names, changes),
-    );
-    initramfs::rebuild(ctx, &mut draft);
-    draft.afterwards.push(reload::reload(ctx));
-    draft
+    drop_in::set(need, draft, roads.names, &format!("{KEY}=1"), changes)
 }
 
 /// The keys of single GPUs without those that shut peer mappings.

@@ -3,7 +3,6 @@
 use super::draft::{Draft, Fix, Need};
 use super::drop_in::{self, Change};
 use super::roads::{DWORDS, Roads, change_word};
-use super::{initramfs, reload};
 use crate::check::ground::registry_keys as keys;
 use crate::kmod::unsigned;
 
@@ -23,7 +22,6 @@ fn draft(need: &Need<'_>) -> Draft {
         Ok(roads) => roads,
         Err(why) => return Draft::refused(why),
     };
-    let mut draft = Draft::default();
     // The option's name among the registry keys overrides the parameter.
     let shuts = |text: &str| keys::option(text, OPTION) == Some(0);
     let opens = |text: &str| keys::option(text, OPTION).is_some_and(|value| value != 0);
@@ -45,24 +43,5 @@ fn draft(need: &Need<'_>) -> Draft {
         }
         changes.push((PARAMETER.to_owned(), Box::new(|_| "1".to_owned())));
     }
-    if changes.is_empty() {
-        if !need.findings.is_empty() {
-            draft.warnings.push(format!(
-                "The options of the next load have it already. {}",
-                reload::reload(ctx)
-            ));
-        }
-        return draft;
-    }
-    let path = drop_in::path(ctx);
-    draft.wish(
-        format!(
-            "{path} sets {OPTION}=1 for {}, beside the options there are.",
-            roads.names.join(" and ")
-        ),
-        drop_in::setting(path, roads.names, changes),
-    );
-    initramfs::rebuild(ctx, &mut draft);
-    draft.afterwards.push(reload::reload(ctx));
-    draft
+    drop_in::set(need, Draft::default(), roads.names, &format!("{OPTION}=1"), changes)
 }
