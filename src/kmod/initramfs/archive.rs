@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::input::{broken, cut_off};
+use super::input::{broken, cut_off, fill};
 
 const HEADER: usize = 110;
 
@@ -127,10 +127,7 @@ impl Archive<'_> {
     }
 
     fn fill(&mut self, out: &mut [u8]) -> io::Result<()> {
-        self.stream.read_exact(out).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => cut_off(),
-            _ => error,
-        })?;
+        fill(self.stream, out)?;
         self.at += out.len() as u64;
         Ok(())
     }

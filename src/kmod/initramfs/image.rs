@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use super::archive::{self, Entry, Kind, Seen};
-use super::input::{Input, broken, cut_off};
+use super::input::{Input, broken, fill};
 use super::uki;
 use super::unpack::Packing;
 use crate::kmod::directive::{directives, kept};
@@ -124,13 +124,6 @@ fn another(stream: &mut dyn Read, magic: &mut [u8; 6], found: &mut Found<'_>) ->
     magic[0] = byte[0];
     fill(stream, &mut magic[1..])?;
     Ok(true)
-}
-
-fn fill(stream: &mut dyn Read, out: &mut [u8]) -> io::Result<()> {
-    stream.read_exact(out).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => cut_off(),
-        _ => error,
-    })
 }
 
 /// What was found so far.

@@ -79,6 +79,14 @@ pub(super) fn cut_off() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "it ends in the middle of an archive")
 }
 
+/// Reads all of `out`: an end before that is [`cut_off`].
+pub(super) fn fill(stream: &mut dyn Read, out: &mut [u8]) -> io::Result<()> {
+    stream.read_exact(out).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => cut_off(),
+        _ => error,
+    })
+}
+
 /// What is read is not what it should be.
 pub(super) fn broken(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())

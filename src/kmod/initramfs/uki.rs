@@ -5,7 +5,7 @@
 
 use std::io::{self, Read};
 
-use super::input::{broken, cut_off};
+use super::input::{broken, cut_off, fill};
 
 /// Limits of what stands before the sections; ukify's stub has 15 of them, and the headers within a page.
 const LONGEST_STUB: u32 = 1 << 20;
@@ -75,10 +75,7 @@ struct File<'s> {
 
 impl File<'_> {
     fn fill(&mut self, out: &mut [u8]) -> io::Result<()> {
-        self.stream.read_exact(out).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => cut_off(),
-            _ => error,
-        })?;
+        fill(self.stream, out)?;
         self.at += out.len() as u64;
         Ok(())
     }
