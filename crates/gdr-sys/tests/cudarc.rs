@@ -1,6 +1,7 @@
 //! Our numbers and layouts against those another project had bindgen take from cuda.h 13.0. Nothing of cudarc is called: it
 //! would panic without a driver.
 
+use std::ffi::c_uint;
 use std::mem::{offset_of, size_of};
 
 use cudarc::driver::sys as theirs;
@@ -277,5 +278,35 @@ fn layouts() {
         offset_of!(ours::StreamMemOp, flags) => offset_of!(theirs::CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st, flags);
         offset_of!(ours::StreamMemOp, alias) => offset_of!(theirs::CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st, alias);
         offset_of!(ours::StreamMemOp, leading_flags) => offset_of!(theirs::CUstreamBatchMemOpParams_union_CUstreamMemOpMemoryBarrierParams_st, flags);
+    }
+}
+
+/// The compiler compares: both sides are written out, and are the same but for the names of the types.
+#[test]
+fn functions_of_peers() {
+    let functions = ours::Functions::default();
+    let _: unsafe fn(theirs::CUcontext, c_uint) -> theirs::CUresult = theirs::cuCtxEnablePeerAccess;
+    let _: Option<unsafe extern "C" fn(ours::Context, u32) -> ours::CuResult> = functions.cuCtxEnablePeerAccess;
+    let _: unsafe fn(theirs::CUcontext) -> theirs::CUresult = theirs::cuCtxDisablePeerAccess;
+    let _: Option<unsafe extern "C" fn(ours::Context) -> ours::CuResult> = functions.cuCtxDisablePeerAccess;
+    let _: unsafe fn(
+        theirs::CUdeviceptr,
+        theirs::CUcontext,
+        theirs::CUdeviceptr,
+        theirs::CUcontext,
+        usize,
+        theirs::CUstream,
+    ) -> theirs::CUresult = theirs::cuMemcpyPeerAsync;
+    let _: Option<unsafe extern "C" fn(u64, ours::Context, u64, ours::Context, usize, ours::Stream) -> ours::CuResult> =
+        functions.cuMemcpyPeerAsync;
+    let _: unsafe fn(*mut i32, theirs::CUdevice, theirs::CUdevice) -> theirs::CUresult = theirs::cuDeviceCanAccessPeer;
+    let _: Option<unsafe extern "C" fn(*mut i32, ours::Device, ours::Device) -> ours::CuResult> =
+        functions.cuDeviceCanAccessPeer;
+    same! {
+        size_of::<ours::Context>() => size_of::<theirs::CUcontext>();
+        size_of::<ours::Stream>() => size_of::<theirs::CUstream>();
+        size_of::<ours::Device>() => size_of::<theirs::CUdevice>();
+        size_of::<u64>() => size_of::<theirs::CUdeviceptr>();
+        size_of::<ours::CuResult>() => size_of::<theirs::CUresult>();
     }
 }

@@ -80,6 +80,8 @@ functions! {
     cuCtxSetCurrent = "cuCtxSetCurrent"(Context);
     cuCtxGetDevice = "cuCtxGetDevice"(*mut Device);
     cuCtxSynchronize = "cuCtxSynchronize"();
+    cuCtxEnablePeerAccess = "cuCtxEnablePeerAccess"(Context, u32);
+    cuCtxDisablePeerAccess = "cuCtxDisablePeerAccess"(Context);
 
     cuPointerGetAttribute = "cuPointerGetAttribute"(*mut c_void, u32, u64);
     cuPointerGetAttributes = "cuPointerGetAttributes"(u32, *mut u32, *mut *mut c_void, u64);
@@ -125,6 +127,7 @@ functions! {
     cuMemcpyHtoDAsync = "cuMemcpyHtoDAsync_v2"(u64, *const c_void, usize, Stream);
     cuMemcpyDtoHAsync = "cuMemcpyDtoHAsync_v2"(*mut c_void, u64, usize, Stream);
     cuMemcpyDtoDAsync = "cuMemcpyDtoDAsync_v2"(u64, u64, usize, Stream);
+    cuMemcpyPeerAsync = "cuMemcpyPeerAsync"(u64, Context, u64, Context, usize, Stream);
     cuMemsetD8Async = "cuMemsetD8Async"(u64, u8, usize, Stream);
     cuMemsetD32Async = "cuMemsetD32Async"(u64, u32, usize, Stream);
 
