@@ -6,6 +6,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use crate::memory::Held;
 use crate::operation::Step;
 use crate::{Allocation, Device, DevicePtr, Error, Pattern};
 
@@ -14,15 +15,24 @@ use crate::{Allocation, Device, DevicePtr, Error, Pattern};
 /// # Safety
 ///
 /// An implementation touches memory only as the work it was given says, and no longer than until a `synchronize` that comes
-/// after, or a `destroy_stream` that did not answer [`Destroyed::StillRunning`], returns.
+/// after, or a `destroy_stream` that did not answer [`Destroyed::StillRunning`], returns; or holds that memory itself.
 pub(crate) unsafe trait Backend: Send + Sync + fmt::Debug {
     fn device(&self) -> &Device;
+    /// Which context; what has the same is the same GPU's, however often that was opened.
+    fn context(&self) -> Context;
     fn driver_version(&self) -> Result<i32, Error>;
     /// Has the kernels ready, so that a launch loads nothing.
     fn load_kernels(&self) -> Result<(), Error>;
     /// Bytes free and in all.
     fn memory_info(&self) -> Result<(u64, u64), Error>;
     fn flush_remote_writes(&self, to_all_devices: bool) -> Result<(), Error>;
+
+    /// Whether this GPU can reach that one's memory; never its own.
+    fn can_access(&self, other: Peer) -> Result<bool, Error>;
+    /// Lets this GPU reach that one's memory; false if somebody else in the process has done so already.
+    fn enable_access(&self, other: Peer) -> Result<bool, Error>;
+    /// Takes that back.
+    fn disable_access(&self, other: Peer);
 
     fn allocate(&self, kind: Allocation, bytes: usize) -> Result<Block, Error>;
     fn free(&self, block: Block) -> Result<(), Error>;
@@ -51,6 +61,18 @@ pub(crate) unsafe trait Backend: Send + Sync + fmt::Debug {
     fn event_is_done(&self, event: EventHandle) -> Result<bool, Error>;
     fn synchronize_event(&self, event: EventHandle) -> Result<(), Error>;
     fn elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Duration, Error>;
+}
+
+/// A backend's own number of a context: unique among all open ones of the process. Of CUDA, the handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Context(pub u64);
+
+/// Another GPU, for a question or a request that names two.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub ordinal: u32,
+    pub context: Context,
+    pub simulated: bool,
 }
 
 /// Device memory as a backend gave it.
@@ -110,14 +132,34 @@ pub(crate) enum Work<'a> {
         to: DevicePtr,
         from: *const u8,
         bytes: usize,
+        /// What keeps `to`, here and below.
+        keeper: &'a Held,
     },
     DeviceToHost {
         to: *mut u8,
         from: DevicePtr,
         bytes: usize,
+        /// `None`: lent until the caller has synchronised, and no longer.
+        keeper: Option<&'a Held>,
     },
     DeviceToDevice {
         to: DevicePtr,
+        from: DevicePtr,
+        bytes: usize,
+        keeper: &'a Held,
+    },
+    /// From the memory of one GPU to another's, whether one reaches the other or not.
+    PeerToPeer {
+        to: DevicePtr,
+        to_context: Context,
+        from: DevicePtr,
+        from_context: Context,
+        bytes: usize,
+        keeper: &'a Held,
+    },
+    /// As `DeviceToHost`, of what a kernel found: what makes the copies of a simulated GPU go wrong leaves this alone.
+    Finding {
+        to: *mut u8,
         from: DevicePtr,
         bytes: usize,
     },
@@ -135,9 +177,16 @@ pub(crate) enum Work<'a> {
     Wait(EventHandle),
     Operations(&'a [Step]),
     Launch(Kernel),
+    /// The kernel of that name: a copy of whole vectors of 16 bytes.
+    CopyWords {
+        to: DevicePtr,
+        from: DevicePtr,
+        vectors: u64,
+        keeper: &'a Held,
+    },
 }
 
-/// One of the kernels of `kernels.ptx`, with its parameters.
+/// One of the kernels of `kernels.ptx`, but for `copy_words`, with its parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kernel {
     PingPong {
@@ -157,7 +206,26 @@ pub(crate) enum Kernel {
         words: u64,
         pattern: Pattern,
         first: u64,
+        /// Set to 0 and `u64::MAX` before the kernel runs.
         result: DevicePtr,
+    },
+    Chase {
+        start: DevicePtr,
+        hops: u32,
+        block: u32,
+        result: DevicePtr,
+        low: DevicePtr,
+        high: DevicePtr,
+    },
+    Hold {
+        gate: DevicePtr,
+        limit: Duration,
+    },
+    Ping {
+        ours: DevicePtr,
+        theirs: DevicePtr,
+        rounds: u32,
+        limit: Duration,
     },
 }
 
@@ -168,6 +236,9 @@ impl Kernel {
             Self::PingPong { .. } => "ping_pong",
             Self::FillPattern { .. } => "fill_pattern",
             Self::CheckPattern { .. } => "check_pattern",
+            Self::Chase { .. } => "chase",
+            Self::Hold { .. } => "hold",
+            Self::Ping { .. } => "ping",
         }
     }
 }

@@ -44,6 +44,16 @@ pub enum Error {
         /// What the driver said.
         source: Failure,
     },
+    /// One GPU cannot reach another's memory, or has not been let.
+    #[error("GPU {from} has no access to the memory of GPU {to}")]
+    Peer {
+        /// CUDA's number of the GPU that reaches.
+        from: u32,
+        /// CUDA's number of the GPU whose memory it is.
+        to: u32,
+        /// What the driver said, or what it would have said of work that was refused before it was asked.
+        source: Failure,
+    },
     /// Device memory was refused.
     #[error("{bytes} bytes of device memory ({kind}) cannot be allocated")]
     Allocate {
@@ -209,6 +219,17 @@ pub enum Error {
         /// What it must be a multiple of.
         alignment: usize,
     },
+    /// Pageable host memory where the GPU needs an address of its own for it.
+    #[error("pageable host memory has no device address: only uploads and downloads use it")]
+    Pageable,
+    /// A block that no multiprocessor runs.
+    #[error("there is no block {block}: the GPU has {multiprocessors} multiprocessors, and as many blocks")]
+    Block {
+        /// Its number.
+        block: u32,
+        /// How many there are.
+        multiprocessors: u32,
+    },
     /// Nothing was asked for.
     #[error("an allocation of no bytes")]
     Empty,
@@ -309,7 +330,12 @@ impl Error {
                 _ => Kind::Broken,
             },
             Self::NoContext { .. } => Kind::Unsupported,
-            Self::Range { .. } | Self::Misaligned { .. } | Self::Empty | Self::Foreign(_) => Kind::Invalid,
+            Self::Range { .. }
+            | Self::Misaligned { .. }
+            | Self::Pageable
+            | Self::Block { .. }
+            | Self::Empty
+            | Self::Foreign(_) => Kind::Invalid,
             Self::Abandoned(_) => Kind::Broken,
             _ => self.failure().map_or(Kind::Broken, Failure::kind),
         }
@@ -332,9 +358,12 @@ fn kind_of(result: CuResult) -> Kind {
         | CuResult::COMPAT_NOT_SUPPORTED_ON_DEVICE
         | CuResult::UNSUPPORTED_PTX_VERSION
         | CuResult::NO_BINARY_FOR_GPU
+        | CuResult::PEER_ACCESS_UNSUPPORTED
         | CuResult::JIT_COMPILATION_DISABLED
         | CuResult::JIT_COMPILER_NOT_FOUND => Kind::Unsupported,
-        CuResult::DEVICE_UNAVAILABLE | CuResult::NOT_READY | CuResult::SYSTEM_NOT_READY => Kind::Busy,
+        CuResult::DEVICE_UNAVAILABLE | CuResult::NOT_READY | CuResult::SYSTEM_NOT_READY | CuResult::TOO_MANY_PEERS => {
+            Kind::Busy
+        }
         // Capture: not while a graph is being recorded.
         CuResult(900..=908) => Kind::Busy,
         CuResult::INVALID_VALUE
@@ -344,6 +373,7 @@ fn kind_of(result: CuResult) -> Kind {
         | CuResult::NOT_FOUND
         | CuResult::ALREADY_MAPPED
         | CuResult::NOT_MAPPED
+        | CuResult::PEER_ACCESS_NOT_ENABLED
         | CuResult::HOST_MEMORY_ALREADY_REGISTERED
         | CuResult::HOST_MEMORY_NOT_REGISTERED => Kind::Invalid,
         _ => Kind::Broken,
@@ -372,6 +402,9 @@ mod tests {
             (800, Kind::Denied),
             (801, Kind::Unsupported),
             (906, Kind::Busy),
+            (217, Kind::Unsupported),
+            (705, Kind::Invalid),
+            (711, Kind::Busy),
             (1, Kind::Invalid),
             (719, Kind::Broken),
             (4711, Kind::Broken),

@@ -3,11 +3,11 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::backend::{Backend, Registration};
+use crate::backend::{Backend, Context, Peer, Registration};
 use crate::cuda::CudaGpu;
 use crate::host::PinnedOptions;
-use crate::sim::SimGpu;
-use crate::{Allocation, Attribute, Device, DeviceMemory, Error, Event, HostMemory, Stream};
+use crate::sim::{Faults, SimGpu};
+use crate::{Allocation, Attribute, Device, DeviceMemory, Error, Event, HostMemory, PeerAccess, Stream};
 
 /// One GPU and its primary context, or a simulated one. Clones are the same GPU; what is made from it keeps it open.
 ///
@@ -41,7 +41,14 @@ impl Gpu {
     /// A simulated GPU; see [`sim`](crate::sim). Each call makes another.
     #[must_use]
     pub fn sim() -> Self {
-        Self(Arc::new(SimGpu::new()))
+        Self(Arc::new(SimGpu::new(None)))
+    }
+
+    /// A simulated GPU whose copies go wrong, the same way each time: those between host and device memory, those between device
+    /// memories, and [`Stream::copy_words`], by its streams. Fills, the other kernels and memory operations do what they should.
+    #[must_use]
+    pub fn sim_with(faults: Faults) -> Self {
+        Self(Arc::new(SimGpu::new(Some(faults))))
     }
 
     /// Whether it is a simulated one.
@@ -78,6 +85,36 @@ impl Gpu {
     /// [`Error::Attribute`].
     pub fn attribute(&self, attribute: Attribute) -> Result<Option<i32>, Error> {
         self.device().attribute(attribute)
+    }
+
+    /// How many multiprocessors it has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Attribute`].
+    pub fn multiprocessors(&self) -> Result<u32, Error> {
+        let count = self.attribute(Attribute::MULTIPROCESSOR_COUNT)?;
+        // A GPU that says nothing, or nonsense, has one all the same.
+        Ok(count.and_then(|count| u32::try_from(count).ok()).unwrap_or(1).max(1))
+    }
+
+    /// Whether its kernels and copies could reach the other's memory directly (`cuDeviceCanAccessPeer`); of itself, CUDA says no.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Peer`].
+    pub fn can_access(&self, other: &Self) -> Result<bool, Error> {
+        self.0.can_access(other.peer())
+    }
+
+    /// Lets its kernels and copies reach the other's memory directly, until the result is dropped and streams that used it are
+    /// synchronised (`cuCtxEnablePeerAccess`). The other way round is another access. See [`PeerAccess`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Peer`]: [`Kind::Unsupported`](crate::Kind::Unsupported) where [`Self::can_access`] says no.
+    pub fn access(&self, other: &Self) -> Result<PeerAccess, Error> {
+        PeerAccess::new(self.clone(), other.clone())
     }
 
     /// Bytes of its memory: free, and in all.
@@ -127,6 +164,17 @@ impl Gpu {
     pub fn registered(&self, bytes: usize) -> Result<HostMemory, Error> {
         nonempty(bytes)?;
         HostMemory::registered(self.clone(), bytes)
+    }
+
+    /// Ordinary zeroed pages of our own, which the GPU knows nothing of: [`Stream::upload`] and [`Stream::download`] use them, CUDA
+    /// carrying the bytes through pinned memory of its own, and nothing else does. A page is there once it is first written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pages`]; [`Error::Empty`] for no bytes.
+    pub fn pageable(&self, bytes: usize) -> Result<HostMemory, Error> {
+        nonempty(bytes)?;
+        HostMemory::pageable(self.clone(), bytes)
     }
 
     /// Somebody else's host memory, or another device's registers, registered with the GPU until dropped.
@@ -183,6 +231,18 @@ impl Gpu {
 
     pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.0
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        self.0.context()
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        Peer {
+            ordinal: self.device().ordinal,
+            context: self.context(),
+            simulated: self.is_sim(),
+        }
     }
 }
 

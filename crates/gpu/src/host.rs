@@ -1,4 +1,4 @@
-//! Host memory that a GPU reaches too.
+//! Host memory: what a GPU reaches too, and ordinary pages that it does not.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::backend::{HostBlock, Registration};
 use crate::memory::{aligned, check_range};
 use crate::{DevicePtr, Error, Gpu, bytes};
 
-/// Pinned or registered host memory. Clones are the same memory.
+/// Pinned, registered or pageable host memory. Clones are the same memory.
 ///
 /// A GPU may write it at any time, so it is read and written by methods that touch each word once; a slice of it is given only
 /// to the only holder, [`Self::as_mut_slice`].
@@ -37,6 +37,8 @@ enum Origin {
     Pinned,
     /// We mapped it and had it registered.
     Registered,
+    /// We mapped it, and that was all.
+    Pageable,
     /// Somebody else's, registered by us.
     Foreign,
 }
@@ -53,16 +55,15 @@ impl HostMemory {
         Ok(Self::new(gpu, block, Origin::Pinned))
     }
 
+    pub(crate) fn pageable(gpu: Gpu, bytes: usize) -> Result<Self, Error> {
+        let start = map(bytes)?;
+        let device = DevicePtr::new(0);
+        let block = HostBlock { start, device, bytes };
+        Ok(Self::new(gpu, block, Origin::Pageable))
+    }
+
     pub(crate) fn registered(gpu: Gpu, bytes: usize) -> Result<Self, Error> {
-        let failed = |source: rustix::io::Errno| Error::Pages {
-            bytes,
-            source: source.into(),
-        };
-        let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping where the kernel likes replaces nothing.
-        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
-        let start =
-            NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or_else(|| failed(rustix::io::Errno::NOMEM))?;
+        let start = map(bytes)?;
         // SAFETY: the mapping is ours, and is unmapped by our drop alone, after it was unregistered.
         match unsafe { gpu.backend().register(start, bytes, Registration::Memory) } {
             Ok(device) => {
@@ -90,10 +91,16 @@ impl HostMemory {
         Self(Arc::new(Owned { gpu, block, origin }))
     }
 
-    /// Where the GPU finds it.
+    /// Where the GPU finds it; 0 of pageable memory, which no GPU finds.
     #[must_use]
     pub fn device_address(&self) -> DevicePtr {
         self.0.block.device
+    }
+
+    /// Whether it is ordinary memory without a device address.
+    #[must_use]
+    pub fn is_pageable(&self) -> bool {
+        matches!(self.0.origin, Origin::Pageable)
     }
 
     /// Bytes.
@@ -108,7 +115,7 @@ impl HostMemory {
         self.len() == 0
     }
 
-    /// The GPU it was pinned for or registered with.
+    /// The GPU it was pinned for or registered with, or that gave it.
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
         &self.0.gpu
@@ -231,9 +238,22 @@ impl Drop for Owned {
                 self.gpu.backend().unregister(self.block.start);
                 unmap(self.block.start, self.block.bytes);
             }
+            Origin::Pageable => unmap(self.block.start, self.block.bytes),
             Origin::Foreign => self.gpu.backend().unregister(self.block.start),
         }
     }
+}
+
+/// Zeroed pages of our own.
+fn map(bytes: usize) -> Result<NonNull<u8>, Error> {
+    let failed = |source: rustix::io::Errno| Error::Pages {
+        bytes,
+        source: source.into(),
+    };
+    let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping where the kernel likes replaces nothing.
+    let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
+    NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or_else(|| failed(rustix::io::Errno::NOMEM))
 }
 
 fn unmap(start: NonNull<u8>, bytes: usize) {

@@ -5,7 +5,7 @@
 //! that uses it.
 //!
 //! [`Gpu`] is a GPU in use, real ([`Gpu::open`]) or simulated ([`Gpu::sim`]), with its [`DeviceMemory`], [`HostMemory`],
-//! [`Stream`]s and [`Event`]s; every one of them keeps alive what it needs and undoes itself on drop. [`devices`],
+//! [`Stream`]s, [`Event`]s and [`PeerAccess`] to others; every one of them keeps alive what it needs and undoes itself on drop. [`devices`],
 //! [`Device::attribute`] and [`survey()`] ask without a context. [`mod@pointer`] asks about memory that others allocated.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
@@ -23,6 +23,7 @@ mod memory;
 pub mod nvml;
 mod operation;
 mod pattern;
+mod peer;
 pub mod pointer;
 mod sentence;
 pub mod sim;
@@ -39,6 +40,7 @@ pub use host::{HostMemory, PinnedOptions};
 pub use memory::{Allocation, DeviceMemory, Memory};
 pub use operation::{Compare, MemoryOperation};
 pub use pattern::{Mismatches, Pattern};
+pub use peer::PeerAccess;
 pub use sentence::sentence;
 pub use stream::Stream;
 pub use survey::{Survey, Surveyed, SurveyedPair, survey};

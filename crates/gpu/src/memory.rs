@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::backend::Block;
-use crate::{DevicePtr, Error, Gpu, HostMemory};
+use crate::{DevicePtr, Error, Gpu, HostMemory, PeerAccess};
 
 /// What sort of device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,9 +127,9 @@ impl Drop for Owned {
     }
 }
 
-/// Memory a GPU reaches: [`DeviceMemory`] and [`HostMemory`]. Sealed.
+/// Memory a GPU reaches: [`DeviceMemory`], and [`HostMemory`] that is not pageable. Sealed.
 pub trait Memory: sealed::Sealed {
-    /// Where the GPU finds it.
+    /// Where the GPU finds it; 0 of pageable host memory, which whatever needs an address refuses ([`Error::Pageable`]).
     fn device_address(&self) -> DevicePtr;
 
     /// Bytes.
@@ -181,9 +181,17 @@ impl Memory for HostMemory {
     fn held(&self) -> Held {
         Held::Host(self.clone())
     }
+
+    fn range(&self, offset: usize, bytes: usize) -> Result<DevicePtr, Error> {
+        check_range(offset, bytes, self.len())?;
+        if self.is_pageable() {
+            return Err(Error::Pageable);
+        }
+        Ok(HostMemory::device_address(self).offset(offset as u64))
+    }
 }
 
-/// Memory that something still uses.
+/// What something still uses.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 pub enum Held {
@@ -191,14 +199,17 @@ pub enum Held {
     Device(DeviceMemory),
     /// The host's.
     Host(HostMemory),
+    /// The way to another GPU's.
+    Peer(PeerAccess),
 }
 
 impl Held {
-    /// The same for all clones of the same memory.
-    pub(crate) fn key(&self) -> usize {
+    /// The same for all clones of the same memory, and for all holders of the same access.
+    pub(crate) fn key(&self) -> (u64, u64) {
         match self {
-            Self::Device(memory) => Arc::as_ptr(&memory.0) as usize,
-            Self::Host(memory) => memory.key(),
+            Self::Device(memory) => (Arc::as_ptr(&memory.0) as u64, 0),
+            Self::Host(memory) => (memory.key() as u64, 0),
+            Self::Peer(access) => access.key(),
         }
     }
 
@@ -206,6 +217,7 @@ impl Held {
         match self {
             Self::Device(memory) => memory.gpu(),
             Self::Host(memory) => memory.gpu(),
+            Self::Peer(access) => access.from(),
         }
     }
 }

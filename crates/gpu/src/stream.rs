@@ -1,17 +1,15 @@
-//! Streams: work for a GPU, done in order.
+//! Streams: work for a GPU, done in order. The kernels they launch are in `launch`.
+
+mod launch;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Destroyed, Kernel, StreamHandle, Work};
+use crate::backend::{Destroyed, StreamHandle, Work};
 use crate::memory::{Held, Memory, aligned};
 use crate::operation::Step;
-use crate::pattern::Mismatches;
-use crate::{Allocation, DeviceMemory, Error, Event, Gpu, HostMemory, MemoryOperation, Pattern};
-
-/// How long the ping-pong kernel waits for one flag before it gives up: the GPU is not to be hung by a partner who died.
-const PING_PONG_PATIENCE: Duration = Duration::from_secs(10);
+use crate::{DeviceMemory, Error, Event, Gpu, HostMemory, MemoryOperation, PeerAccess};
 
 /// A queue of work for one GPU. What is put in by several threads at once is done in some order.
 ///
@@ -23,9 +21,12 @@ const PING_PONG_PATIENCE: Duration = Duration::from_secs(10);
 pub struct Stream {
     gpu: Gpu,
     handle: StreamHandle,
-    held: Mutex<HashMap<usize, Held>>,
+    held: Mutex<Holding>,
     closed: bool,
 }
+
+/// What is held, by [`Held::key`].
+type Holding = HashMap<(u64, u64), Held>;
 
 impl Stream {
     pub(crate) fn new(gpu: Gpu) -> Result<Self, Error> {
@@ -56,14 +57,15 @@ impl Stream {
     ///
     /// [`Error::Range`], [`Error::Copy`], [`Error::Synchronize`], [`Error::Abandoned`].
     pub fn write(&self, to: &DeviceMemory, offset: usize, from: &[u8]) -> Result<(), Error> {
-        let address = to.range(offset, from.len())?;
+        let (address, held) = (to.range(offset, from.len())?, [to.held()]);
         let work = Work::HostToDevice {
             to: address,
             from: from.as_ptr(),
             bytes: from.len(),
+            keeper: &held[0],
         };
         // SAFETY: `from` is borrowed until this returns, which is after the stream is done with it or has given up on it.
-        unsafe { self.enqueue_now(&[to.held()], work) }
+        unsafe { self.enqueue_now(&held, work) }
     }
 
     /// Copies device memory into `to`; done when it returns, after the work before it.
@@ -77,12 +79,14 @@ impl Stream {
             to: to.as_mut_ptr(),
             from: address,
             bytes: to.len(),
+            keeper: None,
         };
         // SAFETY: `to` is exclusively borrowed until this returns, which is after the stream is done with it or gave up.
         unsafe { self.enqueue_now(&[from.held()], work) }
     }
 
-    /// Starts a copy of `bytes` bytes from host memory to device memory.
+    /// Starts a copy of `bytes` bytes from host memory to device memory. Of pageable memory it may have happened when this
+    /// returns: CUDA carries it over itself.
     ///
     /// # Errors
     ///
@@ -95,15 +99,17 @@ impl Stream {
         from_offset: usize,
         bytes: usize,
     ) -> Result<(), Error> {
+        let held = [to.held(), from.held()];
         let work = Work::HostToDevice {
             to: to.range(to_offset, bytes)?,
             from: from.at(from_offset, bytes)?,
             bytes,
+            keeper: &held[0],
         };
-        self.enqueue(&[to.held(), from.held()], work)
+        self.enqueue(&held, work)
     }
 
-    /// Starts a copy of `bytes` bytes from device memory to host memory.
+    /// Starts a copy of `bytes` bytes from device memory to host memory; of pageable memory as [`Self::upload`].
     ///
     /// # Errors
     ///
@@ -116,15 +122,18 @@ impl Stream {
         from_offset: usize,
         bytes: usize,
     ) -> Result<(), Error> {
+        let held = [to.held(), from.held()];
         let work = Work::DeviceToHost {
             to: to.at(to_offset, bytes)?,
             from: from.range(from_offset, bytes)?,
             bytes,
+            keeper: Some(&held[0]),
         };
-        self.enqueue(&[to.held(), from.held()], work)
+        self.enqueue(&held, work)
     }
 
-    /// Starts a copy of `bytes` bytes from device memory to device memory; also of two GPUs, where CUDA finds a way.
+    /// Starts a copy of `bytes` bytes from device memory to device memory. Between two GPUs it goes directly where one has
+    /// [access](Gpu::access) to the other, and else through host memory, by the driver.
     ///
     /// # Errors
     ///
@@ -137,12 +146,34 @@ impl Stream {
         from_offset: usize,
         bytes: usize,
     ) -> Result<(), Error> {
-        let work = Work::DeviceToDevice {
-            to: to.range(to_offset, bytes)?,
-            from: from.range(from_offset, bytes)?,
-            bytes,
+        let (to_address, from_address) = (to.range(to_offset, bytes)?, from.range(from_offset, bytes)?);
+        let (to_context, from_context) = (to.gpu().context(), from.gpu().context());
+        let mut held = vec![to.held(), from.held()];
+        let keeper = to.held();
+        let work = if to_context == from_context {
+            Work::DeviceToDevice {
+                to: to_address,
+                from: from_address,
+                bytes,
+                keeper: &keeper,
+            }
+        } else {
+            // What it may go through is not to be turned off under it.
+            let ways = [
+                PeerAccess::held(to.gpu(), from.gpu()),
+                PeerAccess::held(from.gpu(), to.gpu()),
+            ];
+            held.extend(ways.into_iter().flatten().map(Held::Peer));
+            Work::PeerToPeer {
+                to: to_address,
+                to_context,
+                from: from_address,
+                from_context,
+                bytes,
+                keeper: &keeper,
+            }
         };
-        self.enqueue(&[to.held(), from.held()], work)
+        self.enqueue(&held, work)
     }
 
     /// Starts to set `bytes` bytes to `value`.
@@ -164,88 +195,6 @@ impl Stream {
         let to = memory.range(offset, words.saturating_mul(4))?;
         aligned(to.get(), 4)?;
         self.enqueue(&[memory.held()], Work::FillWords { to, value, words })
-    }
-
-    /// Starts a kernel that writes the pattern from its word `first` on to `bytes` bytes. Offset and length are multiples of 4.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Kernel`], [`Error::Abandoned`].
-    pub fn fill_pattern(
-        &self,
-        memory: &DeviceMemory,
-        offset: usize,
-        bytes: usize,
-        pattern: Pattern,
-        first: u64,
-    ) -> Result<(), Error> {
-        let to = memory.range(offset, bytes)?;
-        aligned(to.get(), 4)?;
-        aligned(bytes as u64, 4)?;
-        let kernel = Kernel::FillPattern {
-            to,
-            words: bytes as u64 / 4,
-            pattern,
-            first,
-        };
-        self.enqueue(&[memory.held()], Work::Launch(kernel))
-    }
-
-    /// Compares `bytes` bytes with the pattern from its word `first` on, by the GPU's own eyes; done when it returns.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::fill_pattern`], and [`Error::Allocate`] for the 16 bytes of the result.
-    pub fn check_pattern(
-        &self,
-        memory: &DeviceMemory,
-        offset: usize,
-        bytes: usize,
-        pattern: Pattern,
-        first: u64,
-    ) -> Result<Mismatches, Error> {
-        let from = memory.range(offset, bytes)?;
-        aligned(from.get(), 4)?;
-        aligned(bytes as u64, 4)?;
-        let result = self.gpu.allocate(Allocation::Malloc, 16)?;
-        let mut found = [0; 16];
-        found[8..].copy_from_slice(&u64::MAX.to_le_bytes());
-        self.write(&result, 0, &found)?;
-        let kernel = Kernel::CheckPattern {
-            from,
-            words: bytes as u64 / 4,
-            pattern,
-            first,
-            result: result.address(),
-        };
-        self.enqueue(&[memory.held(), result.held()], Work::Launch(kernel))?;
-        self.read(&result, 0, &mut found)?;
-        let [words, position] = [&found[..8], &found[8..]].map(|half| {
-            let mut word = [0; 8];
-            word.copy_from_slice(half);
-            u64::from_le_bytes(word)
-        });
-        Ok(Mismatches {
-            words,
-            first: (words != 0).then_some(position),
-        })
-    }
-
-    /// Starts the ping-pong kernel: for i = 1 to `rounds` it waits until the first 32-bit word of `flag` is i and then writes i
-    /// to the first word of `reply`. A flag of `u32::MAX`, or ten seconds without the one awaited, ends it early; the reply is
-    /// `u32::MAX` then.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Range`], [`Error::Kernel`], [`Error::Abandoned`].
-    pub fn ping_pong(&self, flag: &DeviceMemory, reply: &HostMemory, rounds: u32) -> Result<(), Error> {
-        let kernel = Kernel::PingPong {
-            flag: flag.word(0, 4)?,
-            reply: reply.word(0, 4)?,
-            rounds,
-            limit: PING_PONG_PATIENCE,
-        };
-        self.enqueue(&[flag.held(), reply.held()], Work::Launch(kernel))
     }
 
     /// Puts a batch of memory operations in, which are done in order. More than 255 go to the driver in several calls: what
@@ -372,9 +321,7 @@ impl Stream {
     }
 
     fn enqueue(&self, held: &[Held], work: Work<'_>) -> Result<(), Error> {
-        if held.iter().any(|held| held.gpu().is_sim() != self.gpu.is_sim()) {
-            return Err(Error::Foreign("memory"));
-        }
+        self.check_world(held)?;
         // Locked until the work is in: a synchronisation that takes what is held must come after the work that needs it.
         let mut holding = self.lock();
         for held in held {
@@ -382,6 +329,14 @@ impl Stream {
         }
         // SAFETY: what the work names is kept by `holding` until a synchronisation after it, or the stream's end.
         unsafe { self.gpu.backend().enqueue(self.handle, work) }
+    }
+
+    /// What is simulated and what is real do not mix.
+    fn check_world(&self, held: &[Held]) -> Result<(), Error> {
+        if held.iter().any(|held| held.gpu().is_sim() != self.gpu.is_sim()) {
+            return Err(Error::Foreign("memory"));
+        }
+        Ok(())
     }
 
     /// Puts work in and waits for it.
@@ -413,7 +368,7 @@ impl Stream {
     }
 
     /// The map is whole at every moment, so a panic elsewhere leaves nothing half-done in it.
-    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Held>> {
+    fn lock(&self) -> MutexGuard<'_, Holding> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

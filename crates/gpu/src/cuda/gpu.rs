@@ -10,7 +10,9 @@ use gdr_sys::cuda as sys;
 use super::context::{Entered, Relaxed};
 use super::driver::{Answer, Driver, call, ready};
 use super::kernels::Kernels;
-use crate::backend::{Backend, Block, Destroyed, EventHandle, HostBlock, Registration, StreamHandle, Work};
+use crate::backend::{
+    Backend, Block, Context, Destroyed, EventHandle, HostBlock, Peer, Registration, StreamHandle, Work,
+};
 use crate::{Allocation, Device, DevicePtr, Error};
 
 /// How long dropping a stream waits for its work.
@@ -97,6 +99,10 @@ unsafe impl Backend for CudaGpu {
         &self.device
     }
 
+    fn context(&self) -> Context {
+        Context(self.context.0.addr() as u64)
+    }
+
     fn driver_version(&self) -> Result<i32, Error> {
         self.driver.version().map_err(Error::Initialise)
     }
@@ -122,6 +128,24 @@ unsafe impl Backend for CudaGpu {
         };
         let target = sys::FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX;
         call!(self.driver, cuFlushGPUDirectRDMAWrites(target, scope)).map_err(Error::Synchronize)
+    }
+
+    fn can_access(&self, other: Peer) -> Result<bool, Error> {
+        self.reaches(other)
+    }
+
+    fn enable_access(&self, other: Peer) -> Result<bool, Error> {
+        let _current = self.enter()?;
+        self.reach(other)
+    }
+
+    fn disable_access(&self, other: Peer) {
+        if self.is_ours()
+            && let Ok(_current) = self.enter()
+        {
+            // As `free_host`: a context that is gone took it along.
+            let _ = call!(self.driver, cuCtxDisablePeerAccess(raw_context(other.context)));
+        }
     }
 
     fn allocate(&self, kind: Allocation, bytes: usize) -> Result<Block, Error> {
@@ -302,6 +326,10 @@ impl fmt::Debug for CudaGpu {
 
 fn raw_stream(stream: StreamHandle) -> sys::Stream {
     sys::Stream(std::ptr::without_provenance_mut(stream.0 as usize))
+}
+
+pub(super) fn raw_context(context: Context) -> sys::Context {
+    sys::Context(std::ptr::without_provenance_mut(context.0 as usize))
 }
 
 pub(super) fn raw_event(event: EventHandle) -> sys::Event {

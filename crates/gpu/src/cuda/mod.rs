@@ -5,6 +5,7 @@ pub(crate) mod context;
 pub(crate) mod driver;
 mod gpu;
 mod kernels;
+mod peer;
 mod work;
 
 pub(crate) use gpu::CudaGpu;

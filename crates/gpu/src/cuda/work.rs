@@ -3,7 +3,7 @@
 use gdr_sys::cuda as sys;
 
 use super::driver::{Answer, call};
-use super::gpu::{CudaGpu, raw_event};
+use super::gpu::{CudaGpu, raw_context, raw_event};
 use crate::backend::Work;
 use crate::operation::{Compare, Step};
 use crate::{Error, Failure};
@@ -20,15 +20,30 @@ impl CudaGpu {
     pub(super) unsafe fn put(&self, stream: sys::Stream, work: Work<'_>) -> Result<(), Error> {
         let driver = self.driver;
         match work {
-            Work::HostToDevice { to, from, bytes } => {
+            Work::HostToDevice { to, from, bytes, .. } => {
                 call!(driver, cuMemcpyHtoDAsync(to.get(), from.cast(), bytes, stream)).map_err(copy(to, bytes))
             }
-            Work::DeviceToHost { to, from, bytes } => {
+            Work::DeviceToHost { to, from, bytes, .. } | Work::Finding { to, from, bytes } => {
                 // SAFETY: the caller's promise.
                 unsafe { driver.copy_to_host(to, from.get(), bytes, stream) }.map_err(copy(from, bytes))
             }
-            Work::DeviceToDevice { to, from, bytes } => {
+            Work::DeviceToDevice { to, from, bytes, .. } => {
                 call!(driver, cuMemcpyDtoDAsync(to.get(), from.get(), bytes, stream)).map_err(copy(to, bytes))
+            }
+            Work::PeerToPeer {
+                to,
+                to_context,
+                from,
+                from_context,
+                bytes,
+                ..
+            } => {
+                let (to_context, from_context) = (raw_context(to_context), raw_context(from_context));
+                call!(
+                    driver,
+                    cuMemcpyPeerAsync(to.get(), to_context, from.get(), from_context, bytes, stream)
+                )
+                .map_err(copy(to, bytes))
             }
             Work::FillBytes { to, value, bytes } => call!(driver, cuMemsetD8Async(to.get(), value, bytes, stream))
                 .map_err(|source| Error::Fill {
@@ -50,6 +65,10 @@ impl CudaGpu {
             }),
             // SAFETY: the caller's promise.
             Work::Launch(kernel) => unsafe { self.launch(stream, kernel) },
+            Work::CopyWords { to, from, vectors, .. } => {
+                // SAFETY: the caller's promise.
+                unsafe { self.copy_words(stream, to, from, vectors) }
+            }
         }
     }
 

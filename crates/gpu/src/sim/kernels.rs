@@ -29,6 +29,25 @@ pub(super) enum SimKernel {
         first: u64,
         result: Span,
     },
+    Chase {
+        start: u64,
+        hops: u32,
+        result: Span,
+        /// The address of `list`, which is of `bytes` bytes.
+        low: u64,
+        list: Span,
+        bytes: u64,
+    },
+    Hold {
+        gate: Span,
+        limit: Duration,
+    },
+    Ping {
+        ours: Span,
+        theirs: Span,
+        rounds: u32,
+        limit: Duration,
+    },
 }
 
 impl SimKernel {
@@ -62,6 +81,8 @@ impl SimKernel {
                     let expected = pattern.word(first.wrapping_add(*position as u64));
                     word32(from, *position).load(Ordering::Relaxed) != expected
                 };
+                word64(result, 0).store(0, Ordering::SeqCst);
+                word64(result, 1).store(u64::MAX, Ordering::SeqCst);
                 let mut differing = (0..*words).filter(differs);
                 if let Some(position) = differing.next() {
                     word64(result, 1).fetch_min(position as u64, Ordering::SeqCst);
@@ -69,6 +90,31 @@ impl SimKernel {
                 }
                 Ok(())
             }
+            Self::Chase {
+                start,
+                hops,
+                result,
+                low,
+                list,
+                bytes,
+            } => {
+                let last = chase(*start, *hops, *low, list, *bytes);
+                word64(result, 0).store(last, Ordering::SeqCst);
+                Ok(())
+            }
+            Self::Hold { gate, limit } => {
+                let (gate, start) = (word32(gate, 0), Instant::now());
+                queue.wait_until(
+                    || "a gate to open".to_owned(),
+                    || gate.load(Ordering::SeqCst) != 0 || start.elapsed() >= *limit,
+                )
+            }
+            Self::Ping {
+                ours,
+                theirs,
+                rounds,
+                limit,
+            } => ping(queue, ours, theirs, *rounds, *limit),
         }
     }
 }
@@ -76,26 +122,56 @@ impl SimKernel {
 fn ping_pong(queue: &Queue, flag: &Span, reply: &Span, rounds: u32, limit: Duration) -> Result<(), String> {
     let (flag, reply) = (word32(flag, 0), word32(reply, 0));
     for round in 1..=rounds {
-        let start = Instant::now();
-        let mut stopped = false;
-        let what = || {
-            format!(
-                "the ping-pong flag to be {round}; it is {}",
-                flag.load(Ordering::SeqCst)
-            )
-        };
-        queue.wait_until(what, || {
-            let seen = flag.load(Ordering::SeqCst);
-            stopped = seen != round && (seen == u32::MAX || start.elapsed() >= limit);
-            stopped || seen == round
-        })?;
-        if stopped {
+        if !comes(queue, flag, round, limit)? {
             reply.store(u32::MAX, Ordering::SeqCst);
             return Ok(());
         }
         reply.store(round, Ordering::SeqCst);
     }
     Ok(())
+}
+
+fn ping(queue: &Queue, ours: &Span, theirs: &Span, rounds: u32, limit: Duration) -> Result<(), String> {
+    let (ours, theirs) = (word32(ours, 0), word32(theirs, 0));
+    for round in 1..=rounds {
+        theirs.store(round, Ordering::SeqCst);
+        if !comes(queue, ours, round, limit)? {
+            theirs.store(u32::MAX, Ordering::SeqCst);
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a word becomes `round`; not if it becomes `u32::MAX`, or nothing of the kind in time.
+fn comes(queue: &Queue, word: &AtomicU32, round: u32, limit: Duration) -> Result<bool, String> {
+    let start = Instant::now();
+    let mut stopped = false;
+    let what = || {
+        format!(
+            "the ping-pong flag to be {round}; it is {}",
+            word.load(Ordering::SeqCst)
+        )
+    };
+    queue.wait_until(what, || {
+        let seen = word.load(Ordering::SeqCst);
+        stopped = seen != round && (seen == u32::MAX || start.elapsed() >= limit);
+        stopped || seen == round
+    })?;
+    Ok(!stopped)
+}
+
+fn chase(start: u64, hops: u32, low: u64, list: &Span, bytes: u64) -> u64 {
+    let mut at = start;
+    for _ in 0..hops {
+        match at.checked_sub(low) {
+            Some(inside) if at.is_multiple_of(8) && inside < bytes && bytes - inside >= 8 => {
+                at = word64(list, inside as usize / 8).load(Ordering::SeqCst);
+            }
+            _ => return u64::MAX,
+        }
+    }
+    at
 }
 
 /// Word `position` of a span that holds it, at a multiple of 4.

@@ -1,4 +1,4 @@
-//! The simulated GPU itself: its streams and events by number, and the way from what is asked to memory and threads.
+//! The simulated GPU itself: its memory, and its streams and events by number.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,11 +12,13 @@ use gdr_sys::cuda::CuResult;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::event::{Record, State};
-use super::kernels::SimKernel;
-use super::queue::{Item, Operation, Queue};
-use super::space::{self, Span};
-use crate::backend::{Backend, Block, Destroyed, EventHandle, HostBlock, Kernel, Registration, StreamHandle, Work};
-use crate::operation::Step;
+use super::faults::{Faults, Spoiler};
+use super::found::item;
+use super::queue::{Item, Queue};
+use super::space;
+use crate::backend::{
+    Backend, Block, Context, Destroyed, EventHandle, HostBlock, Peer, Registration, StreamHandle, Work,
+};
 use crate::{Allocation, Device, DevicePtr, Error, Failure};
 
 /// As much memory as a simulated GPU has. It is taken from the host only as it is touched.
@@ -25,6 +27,7 @@ const MEMORY: u64 = 64 << 30;
 /// A simulated GPU.
 pub(crate) struct SimGpu {
     device: Device,
+    spoiler: Option<Spoiler>,
     streams: Mutex<HashMap<u64, SimStream>>,
 }
 
@@ -37,12 +40,15 @@ struct SimStream {
 static EVENTS: Mutex<Option<HashMap<u64, Option<Arc<Record>>>>> = Mutex::new(None);
 
 impl SimGpu {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(faults: Option<Faults>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let ordinal = COUNT.fetch_add(1, Ordering::Relaxed);
         let device = Device {
             ordinal,
-            name: "simulated GPU".to_owned(),
+            name: match faults {
+                None => "simulated GPU".to_owned(),
+                Some(_) => "simulated GPU, faulty".to_owned(),
+            },
             uuid: format!("SIM-{ordinal:08x}"),
             pci: None,
             memory: MEMORY,
@@ -50,6 +56,7 @@ impl SimGpu {
         };
         Self {
             device,
+            spoiler: faults.map(Spoiler::new),
             streams: Mutex::default(),
         }
     }
@@ -68,10 +75,15 @@ impl SimGpu {
 }
 
 // SAFETY: a stream's thread touches memory only as its items say. `synchronize` returns after they are done, or after an
-// abandonment, from which on the thread does nothing; `destroy_stream` joins the thread.
+// abandonment, from which on the thread does nothing; `destroy_stream` joins the thread. What a fault leaves for later has a keeper
+// with it.
 unsafe impl Backend for SimGpu {
     fn device(&self) -> &Device {
         &self.device
+    }
+
+    fn context(&self) -> Context {
+        Context(std::ptr::from_ref(self).addr() as u64)
     }
 
     fn driver_version(&self) -> Result<i32, Error> {
@@ -90,6 +102,25 @@ unsafe impl Backend for SimGpu {
         std::sync::atomic::fence(Ordering::SeqCst);
         Ok(())
     }
+
+    fn can_access(&self, other: Peer) -> Result<bool, Error> {
+        Ok(other.simulated && other.context != self.context())
+    }
+
+    fn enable_access(&self, other: Peer) -> Result<bool, Error> {
+        let result = match (other.simulated, other.context == self.context()) {
+            (true, false) => return Ok(true),
+            (true, true) => CuResult::INVALID_DEVICE,
+            (false, _) => CuResult::PEER_ACCESS_UNSUPPORTED,
+        };
+        Err(Error::Peer {
+            from: self.device.ordinal,
+            to: other.ordinal,
+            source: refused("cuCtxEnablePeerAccess", result),
+        })
+    }
+
+    fn disable_access(&self, _other: Peer) {}
 
     fn allocate(&self, kind: Allocation, bytes: usize) -> Result<Block, Error> {
         if bytes as u64 > MEMORY - space::used(self.device.ordinal).min(MEMORY) {
@@ -199,7 +230,7 @@ unsafe impl Backend for SimGpu {
                 Some(record) => push(Item::Await(record)),
                 None => Ok(()),
             },
-            work => push(item(work)?),
+            work => push(item(work, self.spoiler.as_ref())?),
         }
     }
 
@@ -248,140 +279,6 @@ impl fmt::Debug for SimGpu {
     }
 }
 
-/// Finds the memory that work names, or refuses it as the driver does.
-fn item(work: Work<'_>) -> Result<Item, Error> {
-    let copy = |address, bytes| move |source| Error::Copy { address, bytes, source };
-    let fill = |address, bytes| move |source| Error::Fill { address, bytes, source };
-    Ok(match work {
-        Work::HostToDevice { to, from, bytes } => Item::Copy {
-            to: find(to, bytes).map_err(copy(to, bytes))?,
-            from: Span::host(from.cast_mut()),
-            bytes,
-        },
-        Work::DeviceToHost { to, from, bytes } => Item::Copy {
-            from: find(from, bytes).map_err(copy(from, bytes))?,
-            to: Span::host(to),
-            bytes,
-        },
-        Work::DeviceToDevice { to, from, bytes } => Item::Copy {
-            to: find(to, bytes).map_err(copy(to, bytes))?,
-            from: find(from, bytes).map_err(copy(from, bytes))?,
-            bytes,
-        },
-        Work::FillBytes { to, value, bytes } => Item::FillBytes {
-            to: find(to, bytes).map_err(fill(to, bytes))?,
-            value,
-            bytes,
-        },
-        Work::FillWords { to, value, words } => Item::FillWords {
-            to: find(to, words * 4).map_err(fill(to, words * 4))?,
-            value,
-            words,
-        },
-        Work::Operations(steps) => Item::Operations(
-            steps
-                .iter()
-                .map(|&step| operation(step))
-                .collect::<Result<_, _>>()
-                .map_err(|source| Error::MemoryOperations {
-                    count: steps.len(),
-                    source,
-                })?,
-        ),
-        Work::Launch(kernel) => Item::Launch(sim_kernel(kernel).map_err(|source| Error::Kernel {
-            name: kernel.name(),
-            source,
-        })?),
-        // The caller has them.
-        Work::Record(_) | Work::Wait(_) => Item::Operations(Vec::new()),
-    })
-}
-
-fn operation(step: Step) -> Result<Operation, Failure> {
-    let word = |address: DevicePtr, width: usize| {
-        if address.get().is_multiple_of(width as u64) {
-            find(address, width)
-        } else {
-            Err(refused("memory operation", CuResult::INVALID_VALUE))
-        }
-    };
-    Ok(match step {
-        Step::Write32 { address, value } => Operation::Write32 {
-            to: word(address, 4)?,
-            value,
-        },
-        Step::Write64 { address, value } => Operation::Write64 {
-            to: word(address, 8)?,
-            value,
-        },
-        Step::Wait32 {
-            address,
-            value,
-            compare,
-            flush: _,
-        } => Operation::Wait32 {
-            on: word(address, 4)?,
-            value,
-            compare,
-        },
-        Step::Wait64 {
-            address,
-            value,
-            compare,
-            flush: _,
-        } => Operation::Wait64 {
-            on: word(address, 8)?,
-            value,
-            compare,
-        },
-        Step::Barrier | Step::FlushRemoteWrites => Operation::Fence,
-    })
-}
-
-fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
-    Ok(match kernel {
-        Kernel::PingPong {
-            flag,
-            reply,
-            rounds,
-            limit,
-        } => SimKernel::PingPong {
-            flag: find(flag, 4)?,
-            reply: find(reply, 4)?,
-            rounds,
-            limit,
-        },
-        Kernel::FillPattern {
-            to,
-            words,
-            pattern,
-            first,
-        } => SimKernel::FillPattern {
-            to: find(to, words as usize * 4)?,
-            words: words as usize,
-            pattern,
-            first,
-        },
-        Kernel::CheckPattern {
-            from,
-            words,
-            pattern,
-            first,
-            result,
-        } => SimKernel::CheckPattern {
-            from: find(from, words as usize * 4)?,
-            words: words as usize,
-            pattern,
-            first,
-            result: find(result, 16)?,
-        },
-    })
-}
-
-fn find(address: DevicePtr, bytes: usize) -> Result<Span, Failure> {
-    space::resolve(address, bytes).ok_or_else(|| refused("address", CuResult::INVALID_VALUE))
-}
-
 fn expose(start: NonNull<u8>, bytes: usize) -> DevicePtr {
     space::add_host(start, bytes);
     DevicePtr::new(start.as_ptr().expose_provenance() as u64)
@@ -409,6 +306,6 @@ fn abandoned(why: Arc<str>) -> Error {
 }
 
 /// A refusal, with the code the driver would give.
-fn refused(what: &'static str, result: CuResult) -> Failure {
+pub(super) fn refused(what: &'static str, result: CuResult) -> Failure {
     Failure::Returned { function: what, result }
 }

@@ -5,8 +5,12 @@
 //! file and where. Its addresses are reserved and unreadable, so that a device address used as a pointer faults as it should.
 //! As CUDA does, allocations up to 1 MiB share 2 MiB blocks at multiples of 512 bytes, and larger ones have blocks of their own.
 //!
+//! Simulated GPUs of one process can all access one another's memory.
+//!
 //! A stream is a thread that does its work in order. A stream dropped while it waits for a word or an event that does not come
 //! gives up after a tenth of a second; what depended on it ends with [`Error::Abandoned`](crate::Error::Abandoned).
+//!
+//! A [faulty](Faults) simulated GPU copies wrongly, to try out what verifies copies.
 //!
 //! ```
 //! use gpu::{Allocation, Gpu, sim};
@@ -24,6 +28,8 @@
 //! ```
 
 mod event;
+mod faults;
+mod found;
 mod kernels;
 mod machine;
 mod queue;
@@ -32,6 +38,7 @@ mod stream;
 
 use gdr_sys::cuda::DeviceAttribute;
 
+pub use faults::{Fault, Faults};
 pub(crate) use machine::SimGpu;
 pub use space::{Located, is_live, locate};
 
@@ -49,6 +56,8 @@ pub(crate) fn attribute(attribute: DeviceAttribute) -> Option<i32> {
         | DeviceAttribute::CAN_FLUSH_REMOTE_WRITES
         | DeviceAttribute::GPU_DIRECT_RDMA_SUPPORTED
         | DeviceAttribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED => Some(1),
+        // One of a handful: a test that goes through them all is to end soon.
+        DeviceAttribute::MULTIPROCESSOR_COUNT => Some(4),
         // All devices see the writes in order: 200.
         DeviceAttribute::GPU_DIRECT_RDMA_WRITES_ORDERING => Some(200),
         // No dma-buf, no descriptor, no multicast, and everything else that is a yes or no.

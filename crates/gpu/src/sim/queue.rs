@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::event::Record;
+use super::faults::{Flaw, Late};
 use super::kernels::SimKernel;
 use super::space::Span;
 use crate::operation::Compare;
@@ -19,9 +20,22 @@ const NAP: Duration = Duration::from_micros(20);
 /// One thing to do, on memory that was found already.
 #[derive(Debug)]
 pub(super) enum Item {
-    Copy { to: Span, from: Span, bytes: usize },
-    FillBytes { to: Span, value: u8, bytes: usize },
-    FillWords { to: Span, value: u32, words: usize },
+    Copy {
+        to: Span,
+        from: Span,
+        bytes: usize,
+        flaw: Option<Flaw>,
+    },
+    FillBytes {
+        to: Span,
+        value: u8,
+        bytes: usize,
+    },
+    FillWords {
+        to: Span,
+        value: u32,
+        words: usize,
+    },
     Signal(Arc<Record>),
     Await(Arc<Record>),
     Operations(Vec<Operation>),
@@ -105,15 +119,18 @@ impl Queue {
 
     /// Does the work until the stream is closed and the queue empty, or until a wait of a closed stream lasts too long.
     pub(super) fn serve(&self) {
+        let mut late = Late::default();
         while let Some(item) = self.next() {
-            match item.perform(self) {
+            match item.perform(self, &mut late) {
                 Ok(()) => {
+                    late.passed();
                     self.lock().done += 1;
                     self.changed.notify_all();
                 }
                 Err(why) => return self.abandon(&why.into()),
             }
         }
+        late.finish();
     }
 
     /// No more work will be put in.

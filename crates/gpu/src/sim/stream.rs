@@ -3,16 +3,22 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::event::State;
+use super::faults::Late;
 use super::queue::{Item, Operation, Queue};
 use crate::bytes;
 
 impl Item {
-    /// Does it, or says why it never will be done.
-    pub(super) fn perform(self, queue: &Queue) -> Result<(), String> {
+    /// Does it, or says why it never will be done; what a fault leaves for later goes to `late`.
+    pub(super) fn perform(self, queue: &Queue, late: &mut Late) -> Result<(), String> {
         match self {
-            Self::Copy { to, from, bytes } => {
+            Self::Copy { to, from, bytes, flaw } => {
                 // SAFETY: both spans were found to be that long when the work was put in, and are kept.
-                unsafe { bytes::copy(to.start, from.start, bytes) };
+                unsafe {
+                    match flaw {
+                        None => bytes::copy(to.start, from.start, bytes),
+                        Some(flaw) => flaw.copy(&to, &from, bytes, late),
+                    }
+                }
                 fence(Ordering::SeqCst);
                 Ok(())
             }

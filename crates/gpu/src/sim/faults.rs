@@ -1,0 +1,272 @@
+//! Copies that go wrong on purpose, so that what verifies copies can be seen to notice.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::space::Span;
+use crate::bytes;
+use crate::memory::Held;
+
+/// A page, as far as faults know; and a piece of copies that have not two pages.
+const PAGE: usize = 4096;
+const PIECE: usize = 512;
+/// A late write comes after so many further items of work at most.
+const LATEST: u64 = 4;
+
+/// What goes wrong in each copy of a simulated GPU: see [`Gpu::sim_with`](crate::Gpu::sim_with).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Faults {
+    /// What sort of fault.
+    pub kind: Fault,
+    /// Which pages have it, with the number of the copy; and how late a late one is.
+    pub seed: u64,
+}
+
+/// A fault of a copy. Of each copy of at least two pages of 4 KiB one page has it; of each smaller one of at least 1024 bytes, a
+/// piece of 512; of one that is smaller still, all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The page is not written.
+    Drop,
+    /// The page is written as zeros.
+    Zero,
+    /// The page and another of the same copy are exchanged; the halves of a copy that is one piece. One byte is copied as it is.
+    Swap,
+    /// The page is written late, with what it was when the others were copied: after the stream's next item of work, or up to three
+    /// later, or when the stream ends. Until then the stream holds the memory that is to be written, also when it was synchronised.
+    /// Of a copy into borrowed bytes ([`Stream::read`](crate::Stream::read)) it is never written: they are given back before.
+    Delay,
+}
+
+/// The faults of a GPU and the number of its copies so far.
+#[derive(Debug)]
+pub(super) struct Spoiler {
+    faults: Faults,
+    copies: AtomicU64,
+}
+
+impl Spoiler {
+    pub(super) fn new(faults: Faults) -> Self {
+        Self {
+            faults,
+            copies: AtomicU64::new(0),
+        }
+    }
+
+    /// What is wrong with the next copy. `keeper` is who keeps what it writes to.
+    pub(super) fn next(&self, bytes: usize, keeper: Option<&Held>) -> Option<Flaw> {
+        let number = self.copies.fetch_add(1, Ordering::Relaxed);
+        if bytes == 0 {
+            return None;
+        }
+        let random = mix(self.faults.seed ^ mix(number));
+        let size = match bytes {
+            _ if bytes >= 2 * PAGE => PAGE,
+            _ if bytes >= 2 * PIECE => PIECE,
+            _ => bytes,
+        };
+        let pick = |among: usize| (random % among as u64) as usize;
+        let start = pick(bytes.div_ceil(size)) * size;
+        let piece = start..(start + size).min(bytes);
+        Some(match (self.faults.kind, keeper) {
+            (Fault::Zero, _) => Flaw::Zero(piece),
+            (Fault::Swap, _) => swapped(bytes, size, random)?,
+            (Fault::Delay, Some(keeper)) => Flaw::Delay {
+                piece,
+                after: 1 + mix(random) % LATEST,
+                keeper: keeper.clone(),
+            },
+            (Fault::Drop, _) | (Fault::Delay, None) => Flaw::Drop(piece),
+        })
+    }
+}
+
+/// Two whole pieces, or the halves of the only one.
+fn swapped(bytes: usize, size: usize, random: u64) -> Option<Flaw> {
+    let whole = bytes / size;
+    let (one, other, size) = if whole >= 2 {
+        let one = (random % whole as u64) as usize;
+        let further = 1 + (mix(random) % (whole as u64 - 1)) as usize;
+        (one * size, (one + further) % whole * size, size)
+    } else {
+        (0, bytes - bytes / 2, bytes / 2)
+    };
+    let (first, second) = (one.min(other), one.max(other));
+    (size > 0).then_some(Flaw::Swap { first, second, size })
+}
+
+/// What is wrong with one copy.
+#[derive(Debug)]
+pub(super) enum Flaw {
+    Drop(Range<usize>),
+    Zero(Range<usize>),
+    /// The `size` bytes at `first` and those at `second`, which is no less than `size` further on.
+    Swap {
+        first: usize,
+        second: usize,
+        size: usize,
+    },
+    Delay {
+        piece: Range<usize>,
+        after: u64,
+        keeper: Held,
+    },
+}
+
+impl Flaw {
+    /// Does the copy, wrongly.
+    ///
+    /// # Safety
+    ///
+    /// As [`bytes::copy`].
+    pub(super) unsafe fn copy(self, to: &Span, from: &Span, count: usize, late: &mut Late) {
+        let part = |target: usize, range: Range<usize>| {
+            // SAFETY: this function's condition; every part begins and ends within `count` bytes of both sides, as the flaw was made
+            // for a copy of that many.
+            unsafe { bytes::copy(to.start.add(target), from.start.add(range.start), range.len()) };
+        };
+        let around = |piece: &Range<usize>| {
+            part(0, 0..piece.start);
+            part(piece.end, piece.end..count);
+        };
+        match self {
+            Self::Drop(piece) => around(&piece),
+            Self::Zero(piece) => {
+                around(&piece);
+                // SAFETY: as above.
+                unsafe { bytes::fill(to.start.add(piece.start), 0, piece.len()) };
+            }
+            Self::Swap { first, second, size } => {
+                part(0, 0..first);
+                part(first, second..second + size);
+                part(first + size, first + size..second);
+                part(second, first..first + size);
+                part(second + size, second + size..count);
+            }
+            Self::Delay { piece, after, keeper } => {
+                let mut data = vec![0; piece.len()];
+                // SAFETY: as above, into bytes of our own.
+                unsafe { bytes::copy(data.as_mut_ptr(), from.start.add(piece.start), piece.len()) };
+                around(&piece);
+                late.put(to.clone(), piece.start, data, after, keeper);
+            }
+        }
+    }
+}
+
+/// What a stream has still to write of copies that are done.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    writes: Vec<Write>,
+    /// Items of work done so far.
+    items: u64,
+}
+
+#[derive(Debug)]
+struct Write {
+    to: Span,
+    offset: usize,
+    data: Vec<u8>,
+    /// It comes after the item of this number.
+    after: u64,
+    /// Keeps what `to` is in.
+    _keeper: Held,
+}
+
+impl Late {
+    fn put(&mut self, to: Span, offset: usize, data: Vec<u8>, after: u64, keeper: Held) {
+        self.writes.push(Write {
+            to,
+            offset,
+            data,
+            after: self.items + after,
+            _keeper: keeper,
+        });
+    }
+
+    /// One more item is done: writes what was to come after it.
+    pub(super) fn passed(&mut self) {
+        let done = self.items;
+        self.items += 1;
+        for write in self.writes.extract_if(.., |write| write.after <= done) {
+            write.perform();
+        }
+    }
+
+    /// The stream ends: writes the rest.
+    pub(super) fn finish(&mut self) {
+        for write in self.writes.drain(..) {
+            write.perform();
+        }
+    }
+}
+
+impl Write {
+    fn perform(&self) {
+        // SAFETY: the copy that this is of was of more bytes than these at that place, and the keeper has kept them since.
+        unsafe { bytes::copy(self.to.start.add(self.offset), self.data.as_ptr(), self.data.len()) };
+    }
+}
+
+/// The finaliser of splitmix64: every bit of the number in every bit of the result.
+fn mix(number: u64) -> u64 {
+    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flaws(kind: Fault, seed: u64, bytes: usize) -> Vec<String> {
+        let spoiler = Spoiler::new(Faults { kind, seed });
+        (0..20).map(|_| format!("{:?}", spoiler.next(bytes, None))).collect()
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_faults_and_another_gives_others() {
+        for kind in [Fault::Drop, Fault::Zero, Fault::Swap, Fault::Delay] {
+            assert_eq!(flaws(kind, 7, 1 << 20), flaws(kind, 7, 1 << 20));
+            assert_ne!(flaws(kind, 7, 1 << 20), flaws(kind, 8, 1 << 20));
+        }
+    }
+
+    #[test]
+    fn pieces_are_pages_then_512_bytes_then_all() {
+        for (bytes, size) in [(1, 1), (4, 4), (1023, 1023), (1024, 512), (8191, 512), (8192, 4096)] {
+            let spoiler = Spoiler::new(Faults {
+                kind: Fault::Drop,
+                seed: 3,
+            });
+            for _ in 0..50 {
+                let Some(Flaw::Drop(piece)) = spoiler.next(bytes, None) else {
+                    panic!("{bytes}");
+                };
+                assert_eq!(piece.start % size, 0);
+                assert!(piece.end <= bytes && (piece.len() == size || piece.end == bytes));
+            }
+        }
+        let spoiler = Spoiler::new(Faults {
+            kind: Fault::Drop,
+            seed: 3,
+        });
+        assert!(spoiler.next(0, None).is_none());
+    }
+
+    #[test]
+    fn pieces_that_are_exchanged_are_two_and_whole() {
+        let spoiler = Spoiler::new(Faults {
+            kind: Fault::Swap,
+            seed: 5,
+        });
+        for bytes in 2..20_000 {
+            let Some(Flaw::Swap { first, second, size }) = spoiler.next(bytes, None) else {
+                panic!("{bytes}");
+            };
+            assert!(first + size <= second && second + size <= bytes, "{bytes}");
+        }
+        assert!(spoiler.next(1, None).is_none());
+    }
+}

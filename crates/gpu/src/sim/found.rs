@@ -1,0 +1,226 @@
+//! From work as it is put in to work on memory that was found: what names no memory is refused, with the code CUDA gives.
+
+use gdr_sys::cuda::CuResult;
+
+use super::faults::Spoiler;
+use super::kernels::SimKernel;
+use super::machine::refused;
+use super::queue::{Item, Operation};
+use super::space::{self, Span};
+use crate::backend::{Kernel, Work};
+use crate::operation::Step;
+use crate::{DevicePtr, Error, Failure};
+
+/// Finds the memory that work names, or refuses it as the driver does.
+pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Error> {
+    let copy = |address, bytes| move |source| Error::Copy { address, bytes, source };
+    let fill = |address, bytes| move |source| Error::Fill { address, bytes, source };
+    let flaw = |bytes, keeper| spoiler.and_then(|spoiler| spoiler.next(bytes, keeper));
+    Ok(match work {
+        Work::HostToDevice {
+            to,
+            from,
+            bytes,
+            keeper,
+        } => Item::Copy {
+            to: find(to, bytes).map_err(copy(to, bytes))?,
+            from: Span::host(from.cast_mut()),
+            bytes,
+            flaw: flaw(bytes, Some(keeper)),
+        },
+        Work::DeviceToHost {
+            to,
+            from,
+            bytes,
+            keeper,
+        } => Item::Copy {
+            from: find(from, bytes).map_err(copy(from, bytes))?,
+            to: Span::host(to),
+            bytes,
+            flaw: flaw(bytes, keeper),
+        },
+        Work::Finding { to, from, bytes } => Item::Copy {
+            from: find(from, bytes).map_err(copy(from, bytes))?,
+            to: Span::host(to),
+            bytes,
+            flaw: None,
+        },
+        Work::DeviceToDevice {
+            to,
+            from,
+            bytes,
+            keeper,
+        }
+        | Work::PeerToPeer {
+            to,
+            from,
+            bytes,
+            keeper,
+            ..
+        } => Item::Copy {
+            to: find(to, bytes).map_err(copy(to, bytes))?,
+            from: find(from, bytes).map_err(copy(from, bytes))?,
+            bytes,
+            flaw: flaw(bytes, Some(keeper)),
+        },
+        Work::CopyWords {
+            to,
+            from,
+            vectors,
+            keeper,
+        } => {
+            let bytes = vectors as usize * 16;
+            let refused = |source| Error::Kernel {
+                name: "copy_words",
+                source,
+            };
+            Item::Copy {
+                to: find(to, bytes).map_err(refused)?,
+                from: find(from, bytes).map_err(refused)?,
+                bytes,
+                flaw: flaw(bytes, Some(keeper)),
+            }
+        }
+        Work::FillBytes { to, value, bytes } => Item::FillBytes {
+            to: find(to, bytes).map_err(fill(to, bytes))?,
+            value,
+            bytes,
+        },
+        Work::FillWords { to, value, words } => Item::FillWords {
+            to: find(to, words * 4).map_err(fill(to, words * 4))?,
+            value,
+            words,
+        },
+        Work::Operations(steps) => Item::Operations(
+            steps
+                .iter()
+                .map(|&step| operation(step))
+                .collect::<Result<_, _>>()
+                .map_err(|source| Error::MemoryOperations {
+                    count: steps.len(),
+                    source,
+                })?,
+        ),
+        Work::Launch(kernel) => Item::Launch(sim_kernel(kernel).map_err(|source| Error::Kernel {
+            name: kernel.name(),
+            source,
+        })?),
+        // The caller has them.
+        Work::Record(_) | Work::Wait(_) => Item::Operations(Vec::new()),
+    })
+}
+
+fn operation(step: Step) -> Result<Operation, Failure> {
+    let word = |address: DevicePtr, width: usize| {
+        if address.get().is_multiple_of(width as u64) {
+            find(address, width)
+        } else {
+            Err(refused("memory operation", CuResult::INVALID_VALUE))
+        }
+    };
+    Ok(match step {
+        Step::Write32 { address, value } => Operation::Write32 {
+            to: word(address, 4)?,
+            value,
+        },
+        Step::Write64 { address, value } => Operation::Write64 {
+            to: word(address, 8)?,
+            value,
+        },
+        Step::Wait32 {
+            address,
+            value,
+            compare,
+            flush: _,
+        } => Operation::Wait32 {
+            on: word(address, 4)?,
+            value,
+            compare,
+        },
+        Step::Wait64 {
+            address,
+            value,
+            compare,
+            flush: _,
+        } => Operation::Wait64 {
+            on: word(address, 8)?,
+            value,
+            compare,
+        },
+        Step::Barrier | Step::FlushRemoteWrites => Operation::Fence,
+    })
+}
+
+fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
+    Ok(match kernel {
+        Kernel::PingPong {
+            flag,
+            reply,
+            rounds,
+            limit,
+        } => SimKernel::PingPong {
+            flag: find(flag, 4)?,
+            reply: find(reply, 4)?,
+            rounds,
+            limit,
+        },
+        Kernel::FillPattern {
+            to,
+            words,
+            pattern,
+            first,
+        } => SimKernel::FillPattern {
+            to: find(to, words as usize * 4)?,
+            words: words as usize,
+            pattern,
+            first,
+        },
+        Kernel::CheckPattern {
+            from,
+            words,
+            pattern,
+            first,
+            result,
+        } => SimKernel::CheckPattern {
+            from: find(from, words as usize * 4)?,
+            words: words as usize,
+            pattern,
+            first,
+            result: find(result, 16)?,
+        },
+        Kernel::Chase {
+            start,
+            hops,
+            block: _,
+            result,
+            low,
+            high,
+        } => SimKernel::Chase {
+            start: start.get(),
+            hops,
+            result: find(result, 8)?,
+            low: low.get(),
+            list: find(low, (high.get() - low.get()) as usize)?,
+            bytes: high.get() - low.get(),
+        },
+        Kernel::Hold { gate, limit } => SimKernel::Hold {
+            gate: find(gate, 4)?,
+            limit,
+        },
+        Kernel::Ping {
+            ours,
+            theirs,
+            rounds,
+            limit,
+        } => SimKernel::Ping {
+            ours: find(ours, 4)?,
+            theirs: find(theirs, 4)?,
+            rounds,
+            limit,
+        },
+    })
+}
+
+fn find(address: DevicePtr, bytes: usize) -> Result<Span, Failure> {
+    space::resolve(address, bytes).ok_or_else(|| refused("address", CuResult::INVALID_VALUE))
+}

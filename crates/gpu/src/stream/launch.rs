@@ -1,0 +1,212 @@
+//! The kernels a stream can launch, each a method with what it checks beforehand. Memory of another GPU needs
+//! [`PeerAccess`](crate::PeerAccess), and the stream holds that too until it is synchronised.
+
+use std::time::Duration;
+
+use super::Stream;
+use crate::backend::{Kernel, Work};
+use crate::memory::{Held, Memory, aligned};
+use crate::pattern::Mismatches;
+use crate::{Allocation, DeviceMemory, Error, HostMemory, Pattern, peer};
+
+/// How long the ping-pong kernels wait for one word before they give up: the GPU is not to be hung by a partner who died.
+const PING_PONG_PATIENCE: Duration = Duration::from_secs(10);
+/// What `copy_words` loads and stores at a time.
+const VECTOR: usize = 16;
+
+impl Stream {
+    /// Starts a kernel that writes the pattern from its word `first` on to `bytes` bytes. Offset and length are multiples of 4.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Peer`], [`Error::Kernel`], [`Error::Abandoned`].
+    pub fn fill_pattern(
+        &self,
+        memory: &DeviceMemory,
+        offset: usize,
+        bytes: usize,
+        pattern: Pattern,
+        first: u64,
+    ) -> Result<(), Error> {
+        let to = memory.range(offset, bytes)?;
+        aligned(to.get(), 4)?;
+        aligned(bytes as u64, 4)?;
+        let kernel = Kernel::FillPattern {
+            to,
+            words: bytes as u64 / 4,
+            pattern,
+            first,
+        };
+        self.launch(&[memory.held()], Work::Launch(kernel))
+    }
+
+    /// Compares `bytes` bytes with the pattern from its word `first` on, by the GPU's own eyes; done when it returns. What
+    /// it finds comes over a way of its own, which the [faults](crate::sim::Fault) of a simulated GPU leave alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::fill_pattern`], and [`Error::Allocate`] for the 16 bytes of the result.
+    pub fn check_pattern(
+        &self,
+        memory: &DeviceMemory,
+        offset: usize,
+        bytes: usize,
+        pattern: Pattern,
+        first: u64,
+    ) -> Result<Mismatches, Error> {
+        let from = memory.range(offset, bytes)?;
+        aligned(from.get(), 4)?;
+        aligned(bytes as u64, 4)?;
+        let result = self.gpu.allocate(Allocation::Malloc, 16)?;
+        let kernel = Kernel::CheckPattern {
+            from,
+            words: bytes as u64 / 4,
+            pattern,
+            first,
+            result: result.address(),
+        };
+        self.launch(&[memory.held(), result.held()], Work::Launch(kernel))?;
+        let mut found = [0; 16];
+        let finding = Work::Finding {
+            to: found.as_mut_ptr(),
+            from: result.address(),
+            bytes: found.len(),
+        };
+        // SAFETY: `found` is ours, and this returns after the stream is done with it or gave up.
+        unsafe { self.enqueue_now(&[result.held()], finding) }?;
+        let [words, position] = [&found[..8], &found[8..]].map(|half| {
+            let mut word = [0; 8];
+            word.copy_from_slice(half);
+            u64::from_le_bytes(word)
+        });
+        Ok(Mismatches {
+            words,
+            first: (words != 0).then_some(position),
+        })
+    }
+
+    /// Starts a kernel of this GPU that copies `bytes` bytes by loads and stores of its threads, 16 bytes each: a pull from a
+    /// peer's memory, a push to it, or a copy between this GPU's memory and pinned or registered host memory. Addresses and
+    /// `bytes` are multiples of 16; of two ranges that overlap, what is copied is not defined. One block of 512 threads runs on
+    /// each multiprocessor, with twelve loads of each thread under way at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Peer`], [`Error::Kernel`], [`Error::Abandoned`].
+    pub fn copy_words(
+        &self,
+        to: &impl Memory,
+        to_offset: usize,
+        from: &impl Memory,
+        from_offset: usize,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let (to_address, from_address) = (to.range(to_offset, bytes)?, from.range(from_offset, bytes)?);
+        for number in [to_address.get(), from_address.get(), bytes as u64] {
+            aligned(number, VECTOR)?;
+        }
+        let held = [to.held(), from.held()];
+        let work = Work::CopyWords {
+            to: to_address,
+            from: from_address,
+            vectors: (bytes / VECTOR) as u64,
+            keeper: &held[0],
+        };
+        self.launch(&held, work)
+    }
+
+    /// Starts a kernel of which one thread follows 64-bit addresses in `list`: the word at `start_offset` holds the address of the
+    /// next, that of the one after it, and so on, `hops` times; the last address is then in the first 8 bytes of `result`. Every
+    /// look goes to memory, so the time over `hops` is the latency. The thread is the only one of block number `block`, of as many
+    /// blocks as there are multiprocessors: each in turn has that multiprocessor measured.
+    ///
+    /// All addresses must stay in `list`, at multiples of 8: one that does not ends the walk, and the result is `u64::MAX`. That is
+    /// checked at each hop, which costs some ten nanoseconds of it. Nothing else ends it before `hops` are done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Block`], [`Error::Pageable`], [`Error::Peer`], [`Error::Kernel`],
+    /// [`Error::Abandoned`].
+    pub fn chase(
+        &self,
+        list: &impl Memory,
+        start_offset: usize,
+        hops: u32,
+        block: u32,
+        result: &DeviceMemory,
+    ) -> Result<(), Error> {
+        let start = list.word(start_offset, 8)?;
+        let low = list.word(0, 8)?;
+        let multiprocessors = self.gpu.multiprocessors()?;
+        if block >= multiprocessors {
+            return Err(Error::Block { block, multiprocessors });
+        }
+        let kernel = Kernel::Chase {
+            start,
+            hops,
+            block,
+            result: result.word(0, 8)?,
+            low,
+            high: low.offset(list.size() as u64),
+        };
+        self.launch(&[list.held(), result.held()], Work::Launch(kernel))
+    }
+
+    /// Starts a kernel that waits until the first 32-bit word of `gate` is not 0, or `patience` is over. A whole queue of work can be
+    /// put in behind it before any of it runs. A driver takes about a thousand pieces; putting in more than it takes waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Kernel`], [`Error::Abandoned`].
+    pub fn hold(&self, gate: &HostMemory, patience: Duration) -> Result<(), Error> {
+        let kernel = Kernel::Hold {
+            gate: gate.word(0, 4)?,
+            limit: patience,
+        };
+        self.launch(&[gate.held()], Work::Launch(kernel))
+    }
+
+    /// Starts the ping-pong kernel: for i = 1 to `rounds` it waits until the first 32-bit word of `flag` is i and then writes i
+    /// to the first word of `reply`. A flag of `u32::MAX`, or ten seconds without the one awaited, ends it early; the reply is
+    /// `u32::MAX` then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Peer`], [`Error::Kernel`], [`Error::Abandoned`].
+    pub fn ping_pong(&self, flag: &impl Memory, reply: &impl Memory, rounds: u32) -> Result<(), Error> {
+        let kernel = Kernel::PingPong {
+            flag: flag.word(0, 4)?,
+            reply: reply.word(0, 4)?,
+            rounds,
+            limit: PING_PONG_PATIENCE,
+        };
+        self.launch(&[flag.held(), reply.held()], Work::Launch(kernel))
+    }
+
+    /// Starts the other side of [`Self::ping_pong`]: for i = 1 to `rounds` it writes i to the first 32-bit word of `theirs` and then
+    /// waits until the first word of `ours` is i. A word of `u32::MAX`, or ten seconds without the one awaited, ends it early, with
+    /// `u32::MAX` in `theirs`. Both words are to be 0 before either side begins.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ping_pong`].
+    pub fn ping(&self, ours: &impl Memory, theirs: &impl Memory, rounds: u32) -> Result<(), Error> {
+        let kernel = Kernel::Ping {
+            ours: ours.word(0, 4)?,
+            theirs: theirs.word(0, 4)?,
+            rounds,
+            limit: PING_PONG_PATIENCE,
+        };
+        self.launch(&[ours.held(), theirs.held()], Work::Launch(kernel))
+    }
+
+    /// Puts a kernel in, and has the way to other GPUs' memory held like the memory itself.
+    fn launch(&self, memory: &[Held], work: Work<'_>) -> Result<(), Error> {
+        self.check_world(memory)?;
+        let mut held = memory.to_vec();
+        for memory in memory {
+            held.extend(peer::needed(&self.gpu, memory)?);
+        }
+        self.enqueue(&held, work)
+    }
+}
