@@ -76,6 +76,9 @@ impl Device {
     ///
     /// [`Error::Attribute`], [`Error::Foreign`] between a simulated GPU and another.
     pub fn p2p_attribute(&self, to: &Device, attribute: P2pAttribute) -> Result<Option<i32>, Error> {
+        if self.simulated && to.simulated {
+            return Ok(crate::sim::p2p_attribute(attribute));
+        }
         if self.simulated || to.simulated {
             return Err(Error::Foreign("simulated GPU"));
         }

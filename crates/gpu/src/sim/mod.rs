@@ -36,7 +36,7 @@ mod queue;
 mod space;
 mod stream;
 
-use gdr_sys::cuda::DeviceAttribute;
+use gdr_sys::cuda::{DeviceAttribute, P2pAttribute};
 
 pub use faults::{Fault, Faults};
 pub(crate) use machine::SimGpu;
@@ -69,6 +69,15 @@ pub(crate) fn attribute(attribute: DeviceAttribute) -> Option<i32> {
         | DeviceAttribute::HANDLE_TYPE_FABRIC_SUPPORTED
         | DeviceAttribute::MULTICAST_SUPPORTED
         | DeviceAttribute::MPS_ENABLED => Some(0),
+        _ => None,
+    }
+}
+
+/// The same of a pair of simulated GPUs, which are all alike.
+pub(crate) fn p2p_attribute(attribute: P2pAttribute) -> Option<i32> {
+    match attribute {
+        P2pAttribute::ACCESS_SUPPORTED | P2pAttribute::NATIVE_ATOMIC_SUPPORTED => Some(1),
+        P2pAttribute::PERFORMANCE_RANK | P2pAttribute::CUDA_ARRAY_ACCESS_SUPPORTED => Some(0),
         _ => None,
     }
 }

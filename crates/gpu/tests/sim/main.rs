@@ -3,9 +3,12 @@
 // A test that unwraps fails with a message of its own, in its helpers too.
 #![allow(clippy::unwrap_used)]
 
+mod faults;
+mod kernels;
 mod lifetimes;
 mod memory;
 mod operations;
+mod peers;
 mod streams;
 
 use std::time::Duration;

@@ -1,0 +1,186 @@
+//! The kernels on one GPU, and host memory that they do not reach.
+
+use std::time::{Duration, Instant};
+
+use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, Memory, MemoryOperation, Pattern};
+
+use crate::{MOMENT, PATIENCE};
+
+#[test]
+fn words_are_copied_in_range_and_nothing_beside_them() {
+    let gpu = Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    let memory = gpu.allocate(Allocation::Malloc, 4096).unwrap();
+    for host in [gpu.pinned(4096).unwrap(), gpu.registered(4096).unwrap()] {
+        let mut text = [0; 4096];
+        Pattern::new(1).fill(&mut text, 0);
+        host.write(0, &text).unwrap();
+        stream.fill(&memory, 0, 4096, 0xee).unwrap();
+        stream.copy_words(&memory, 16, &host, 32, 64).unwrap();
+        let mut seen = [0; 4096];
+        stream.read(&memory, 0, &mut seen).unwrap();
+        assert_eq!(seen[16..80], text[32..96]);
+        assert!(seen[..16].iter().chain(&seen[80..]).all(|&byte| byte == 0xee));
+        // Back, into another place.
+        stream.copy_words(&host, 1024, &memory, 16, 64).unwrap();
+        stream.synchronize().unwrap();
+        host.read(0, &mut seen).unwrap();
+        assert_eq!(seen[1024..1088], text[32..96]);
+        assert_eq!(seen[..1024], text[..1024]);
+        assert_eq!(seen[1088..], text[1088..]);
+    }
+    stream.copy_words(&memory, 0, &memory, 2048, 0).unwrap();
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn words_that_are_no_vectors_are_refused() {
+    let gpu = Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    let memory = gpu.allocate(Allocation::Malloc, 4096).unwrap();
+    for (to, from, bytes) in [(8, 0, 16), (0, 4, 16), (0, 2048, 24)] {
+        let error = stream.copy_words(&memory, to, &memory, from, bytes).unwrap_err();
+        assert!(matches!(error, Error::Misaligned { alignment: 16, .. }), "{error}");
+    }
+    for (to, from, bytes) in [(4096, 0, 16), (0, 4080, 32), (0, 0, usize::MAX - 15)] {
+        let error = stream.copy_words(&memory, to, &memory, from, bytes).unwrap_err();
+        assert!(matches!(error, Error::Range { .. }), "{error}");
+    }
+}
+
+/// A ring of `words` addresses of which each is that of the word `step` further on.
+fn ring(host: &HostMemory, base: u64, words: usize, step: usize) {
+    for word in 0..words {
+        let next = base + 8 * ((word + step) % words) as u64;
+        host.store_u64(8 * word, next).unwrap();
+    }
+}
+
+#[test]
+fn a_chase_ends_where_its_hops_lead() {
+    let gpu = Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    let (host, memory) = (
+        gpu.pinned(8 * 100).unwrap(),
+        gpu.allocate(Allocation::Malloc, 8 * 100).unwrap(),
+    );
+    let result = gpu.allocate(Allocation::Malloc, 8).unwrap();
+    let end = || {
+        let mut seen = [0; 8];
+        stream.read(&result, 0, &mut seen).unwrap();
+        u64::from_le_bytes(seen)
+    };
+    ring(&host, memory.address().get(), 100, 7);
+    stream.upload(&memory, 0, &host, 0, 800).unwrap();
+    stream.synchronize().unwrap();
+    for block in 0..4 {
+        stream.chase(&memory, 8 * 3, 1000, block, &result).unwrap();
+        // 3 + 1000 * 7 = 7003, which is 3 in a ring of 100.
+        assert_eq!(end(), memory.address().get() + 8 * 3);
+    }
+    stream.chase(&memory, 0, 0, 0, &result).unwrap();
+    assert_eq!(end(), memory.address().get());
+    ring(&host, Memory::device_address(&host).get(), 100, 1);
+    stream.chase(&host, 0, 42, 0, &result).unwrap();
+    assert_eq!(end(), host.device_address().get() + 8 * 42);
+}
+
+#[test]
+fn a_chase_that_leaves_its_list_ends() {
+    let gpu = Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    let list = gpu.pinned(64).unwrap();
+    let result = gpu.allocate(Allocation::Malloc, 16).unwrap();
+    let base = list.device_address().get();
+    for astray in [0, base - 8, base + 4, base + 57, base + 64, u64::MAX, u64::MAX - 7] {
+        list.store_u64(0, base + 56).unwrap();
+        list.store_u64(56, astray).unwrap();
+        let mut seen = [0; 8];
+        // Two hops lead to the last word's address, which is not looked at; the third would.
+        stream.chase(&list, 0, 2, 0, &result).unwrap();
+        stream.read(&result, 0, &mut seen).unwrap();
+        assert_eq!(u64::from_le_bytes(seen), astray);
+        stream.chase(&list, 0, 3, 0, &result).unwrap();
+        stream.read(&result, 0, &mut seen).unwrap();
+        assert_eq!(u64::from_le_bytes(seen), u64::MAX, "{astray:#x}");
+    }
+    for (error, kind) in [
+        (stream.chase(&list, 57, 1, 0, &result), "range"),
+        (stream.chase(&list, 4, 1, 0, &result), "alignment"),
+        (stream.chase(&list, 0, 1, 4, &result), "block"),
+    ] {
+        assert_eq!(error.unwrap_err().kind(), Kind::Invalid, "{kind}");
+    }
+    let error = stream.chase(&list, 0, 1, 9, &result).unwrap_err();
+    let words = "there is no block 9: the GPU has 4 multiprocessors, and as many blocks";
+    assert_eq!(error.to_string(), words);
+}
+
+#[test]
+fn a_gate_holds_what_is_behind_it() {
+    let gpu = Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    let (gate, word) = (gpu.pinned(4).unwrap(), gpu.pinned(4).unwrap());
+    stream.hold(&gate, PATIENCE).unwrap();
+    stream.batch(&[MemoryOperation::write32(&word, 0, 1).unwrap()]).unwrap();
+    std::thread::sleep(MOMENT);
+    assert_eq!(word.load_u32(0).unwrap(), 0);
+    gate.store_u32(0, 9).unwrap();
+    stream.synchronize_within(PATIENCE).unwrap();
+    assert_eq!(word.load_u32(0).unwrap(), 1);
+
+    gate.store_u32(0, 0).unwrap();
+    let start = Instant::now();
+    stream.hold(&gate, MOMENT).unwrap();
+    stream.synchronize_within(PATIENCE).unwrap();
+    assert!(start.elapsed() >= MOMENT, "it waits as long as it was told");
+}
+
+#[test]
+fn one_gpu_plays_ping_pong_with_itself() {
+    let gpu = Gpu::sim();
+    let (left, right) = (gpu.stream().unwrap(), gpu.stream().unwrap());
+    let (ours, theirs) = (gpu.pinned(4).unwrap(), gpu.pinned(4).unwrap());
+    left.ping(&ours, &theirs, 50).unwrap();
+    right.ping_pong(&theirs, &ours, 50).unwrap();
+    left.synchronize_within(PATIENCE).unwrap();
+    right.synchronize_within(PATIENCE).unwrap();
+    assert_eq!((ours.load_u32(0).unwrap(), theirs.load_u32(0).unwrap()), (50, 50));
+    left.ping(&ours, &theirs, 0).unwrap();
+    left.synchronize_within(Duration::from_secs(5)).unwrap();
+}
+
+#[test]
+fn pageable_memory_is_copied_and_has_no_address() {
+    let gpu = Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    let mut host = gpu.pageable(8192).unwrap();
+    assert!(host.is_pageable() && !gpu.pinned(1).unwrap().is_pageable());
+    assert_eq!(host.device_address().get(), 0);
+    assert_eq!(host.as_mut_slice().unwrap(), [0; 8192]);
+    let memory = gpu.allocate(Allocation::Malloc, 8192).unwrap();
+    host.write(100, b"pageable").unwrap();
+    stream.upload(&memory, 5, &host, 100, 8).unwrap();
+    stream.download(&host, 4000, &memory, 5, 8).unwrap();
+    stream.synchronize().unwrap();
+    let mut seen = [0; 8];
+    host.read(4000, &mut seen).unwrap();
+    assert_eq!(&seen, b"pageable");
+
+    let refused = [
+        stream.copy_words(&memory, 0, &host, 0, 16),
+        stream.copy_words(&host, 0, &memory, 0, 16),
+        stream.chase(&host, 0, 1, 0, &memory),
+        stream.hold(&host, MOMENT),
+        stream.ping_pong(&memory, &host, 1),
+        stream.ping(&host, &memory, 1),
+        MemoryOperation::write32(&host, 0, 1).map(drop),
+        MemoryOperation::wait64(&host, 0, 1, Compare::Eq).map(drop),
+    ];
+    for outcome in refused {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, Error::Pageable), "{error}");
+        assert_eq!(error.kind(), Kind::Invalid);
+    }
+    assert!(matches!(gpu.pageable(0).unwrap_err(), Error::Empty));
+}
