@@ -50,6 +50,10 @@ fn what_is_missing_is_unsupported_and_named() {
             "this driver has no cuDeviceGetDefaultMemPool",
         ),
         (gpu.pinned(64).unwrap_err(), "this driver has no cuMemHostAlloc"),
+        (
+            gpu.access(&gpu).unwrap_err(),
+            "this driver has no cuCtxEnablePeerAccess",
+        ),
         (gpu.event().unwrap_err(), "this driver has no cuEventCreate"),
         (gpu.load_kernels().unwrap_err(), "this driver has no cuModuleLoadData"),
         (

@@ -22,6 +22,9 @@ pub enum Count {
     CaptureModeHere = 3,
     CaptureModeOfAllocation = 4,
     Operations = 5,
+    Peers = 6,
+    CopiedTo = 7,
+    CopiedFrom = 8,
 }
 
 /// The driver, as new; `old` must be the same for all tests of a process.
@@ -57,9 +60,45 @@ impl Fake {
         unsafe { self.library.get::<extern "C" fn(u32)>("fake_busy").unwrap()(u32::from(busy)) };
     }
 
+    /// So many GPUs from now on, and one again when this is dropped.
+    pub fn devices(&self, count: u32) {
+        // SAFETY: the function has this type in `libcuda.rs`.
+        unsafe { self.library.get::<extern "C" fn(u32)>("fake_devices").unwrap()(count) };
+    }
+
+    /// Somebody else in the process turns access between two GPUs on, or off.
+    pub fn peer(&self, from: u32, to: u32, on: bool) {
+        // SAFETY: the function has this type in `libcuda.rs`.
+        let peer = unsafe { self.library.get::<extern "C" fn(u32, u32, u32)>("fake_peer").unwrap() };
+        peer(from, to, u32::from(on));
+    }
+
+    /// The kernels launched since this was last asked: `name blocksxthreads: parameters`.
+    pub fn launches(&self) -> Vec<String> {
+        let mut text = vec![0; 4096];
+        // SAFETY: the function has this type in `libcuda.rs`, and writes no more than it is told.
+        let count = unsafe {
+            let launches = self
+                .library
+                .get::<unsafe extern "C" fn(*mut u8, usize) -> usize>("fake_launches")
+                .unwrap();
+            launches(text.as_mut_ptr(), text.len())
+        };
+        String::from_utf8_lossy(&text[..count])
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+
     pub fn count(&self, what: Count) -> i64 {
         // SAFETY: the function has this type in `libcuda.rs`.
         unsafe { self.library.get::<extern "C" fn(u32) -> i64>("fake_count").unwrap()(what as u32) }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.devices(1);
     }
 }
 

@@ -1,4 +1,4 @@
-//! A SIMULATION of `libcuda.so.1`, for tests: one GPU without memory of its own, whose every answer a test can spoil. Compiled by
+//! A SIMULATION of `libcuda.so.1`, for tests: GPUs without memory of their own, whose every answer a test can spoil. Compiled by
 //! the tests themselves (`build.rs` beside it); no target of the package.
 //!
 //! Signatures are written here from cuda.h 13.0, not taken from gdr-sys. With `--cfg old` the functions that an old driver lacks
@@ -7,19 +7,29 @@
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 const INVALID_VALUE: u32 = 1;
 const NOT_READY: u32 = 600;
+/// The first GPU's primary context, and its device; the others' follow.
 const PRIMARY: usize = 0xc0;
+const DEVICE: c_int = 40;
 
 static FAILURES: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
 static MEMORY: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 static RETAINED: AtomicI32 = AtomicI32::new(0);
 static OPERATIONS: AtomicU64 = AtomicU64::new(0);
+/// How many GPUs there are.
+static DEVICES: AtomicI32 = AtomicI32::new(1);
+/// Which context has access to which.
+static PEERS: Mutex<BTreeSet<(usize, usize)>> = Mutex::new(BTreeSet::new());
+/// The contexts that the last copy between two was asked with: to and from.
+static PEER_COPY: Mutex<(usize, usize)> = Mutex::new((0, 0));
+/// What was launched, in words.
+static LAUNCHES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static BUSY: AtomicU32 = AtomicU32::new(0);
 /// The capture mode that the last allocation was made in.
 static MODE_SEEN: AtomicU32 = AtomicU32::new(99);
@@ -43,8 +53,33 @@ pub extern "C" fn fake_busy(busy: u32) {
     BUSY.store(busy, SeqCst);
 }
 
+/// So many GPUs from now on.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_devices(count: u32) {
+    DEVICES.store(count as i32, SeqCst);
+}
+
+/// Somebody else in the process turns access between two GPUs on, or off.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_peer(from: u32, to: u32, on: u32) {
+    let pair = (PRIMARY + from as usize, PRIMARY + to as usize);
+    let mut peers = PEERS.lock().unwrap();
+    if on == 0 { peers.remove(&pair) } else { peers.insert(pair) };
+}
+
+/// Writes what was launched since it was last asked, a line each; returns its length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fake_launches(out: *mut u8, size: usize) -> usize {
+    let text = std::mem::take(&mut *LAUNCHES.lock().unwrap()).join("\n");
+    let count = text.len().min(size);
+    // SAFETY: the test passes so many bytes.
+    unsafe { out.copy_from(text.as_ptr(), count) };
+    count
+}
+
 /// 0 primary contexts retained, 1 allocations alive, 2 contexts on this thread's stack, 3 this thread's capture mode,
-/// 4 the capture mode of the last allocation, 5 memory operations done.
+/// 4 the capture mode of the last allocation, 5 memory operations done, 6 pairs with access, 7 the contexts of the last copy between
+/// two: to, and 8 from, counted from the first GPU's.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_count(what: u32) -> i64 {
     match what {
@@ -53,9 +88,24 @@ pub extern "C" fn fake_count(what: u32) -> i64 {
         2 => CONTEXTS.with_borrow(|contexts| contexts.len() as i64),
         3 => i64::from(MODE.get()),
         4 => i64::from(MODE_SEEN.load(SeqCst)),
+        6 => PEERS.lock().unwrap().len() as i64,
+        7 => PEER_COPY.lock().unwrap().0 as i64 - PRIMARY as i64,
+        8 => PEER_COPY.lock().unwrap().1 as i64 - PRIMARY as i64,
         _ => OPERATIONS.load(SeqCst) as i64,
     }
 }
+
+/// The kernels and the widths of their parameters in bytes, written from the comments of kernels.ptx.
+#[cfg(not(old))]
+const KERNELS: [(&str, &str); 7] = [
+    ("ping_pong", "8848"),
+    ("fill_pattern", "8888"),
+    ("check_pattern", "88888"),
+    ("copy_words", "888"),
+    ("chase", "844888"),
+    ("hold", "88"),
+    ("ping", "8848"),
+];
 
 fn failure(function: &str) -> u32 {
     FAILURES.lock().unwrap().get(function).copied().unwrap_or(0)
@@ -98,6 +148,10 @@ fn current() -> usize {
     CONTEXTS.with_borrow(|contexts| contexts.last().copied().unwrap_or(0))
 }
 
+fn is_primary(context: usize) -> bool {
+    (PRIMARY..PRIMARY + DEVICES.load(SeqCst) as usize).contains(&context)
+}
+
 fn block(address: u64) -> Option<(u64, usize)> {
     let memory = MEMORY.lock().unwrap();
     let (&base, &size) = memory.range(..=address).next_back()?;
@@ -107,9 +161,9 @@ fn block(address: u64) -> Option<(u64, usize)> {
 functions! {
     fn cuInit(_flags: u32) { 0 }
     fn cuDriverGetVersion(out: *mut c_int) { unsafe { put(out, 11_040) } }
-    fn cuDeviceGetCount(out: *mut c_int) { unsafe { put(out, 1) } }
+    fn cuDeviceGetCount(out: *mut c_int) { unsafe { put(out, DEVICES.load(SeqCst)) } }
     fn cuDeviceGet(out: *mut c_int, ordinal: c_int) {
-        if ordinal == 0 { unsafe { put(out, 40) } } else { 101 }
+        if (0..DEVICES.load(SeqCst)).contains(&ordinal) { unsafe { put(out, DEVICE + ordinal) } } else { 101 }
     }
     fn cuDeviceGetName(out: *mut c_char, length: c_int, _device: c_int) {
         unsafe { put_text(out, length, c"Fake GPU") }
@@ -125,9 +179,9 @@ functions! {
     #[cfg(not(old))]
     fn cuDeviceGetUuid_v2(out: *mut [u8; 16], _device: c_int) { unsafe { put(out, [0x22; 16]) } }
 
-    fn cuDevicePrimaryCtxRetain(out: *mut usize, _device: c_int) {
+    fn cuDevicePrimaryCtxRetain(out: *mut usize, device: c_int) {
         RETAINED.fetch_add(1, SeqCst);
-        unsafe { put(out, PRIMARY) }
+        unsafe { put(out, PRIMARY + (device - DEVICE) as usize) }
     }
     #[cfg(not(old))]
     fn cuDevicePrimaryCtxRelease_v2(_device: c_int) { RETAINED.fetch_sub(1, SeqCst); 0 }
@@ -151,7 +205,7 @@ functions! {
     }
 
     fn cuMemAlloc_v2(out: *mut u64, bytes: usize) {
-        if current() != PRIMARY { return 201; }
+        if !is_primary(current()) { return 201; }
         MODE_SEEN.store(MODE.get(), SeqCst);
         let memory = Box::leak(vec![0_u8; bytes].into_boxed_slice());
         let address = memory.as_mut_ptr().expose_provenance() as u64;
@@ -168,6 +222,82 @@ functions! {
     }
     fn cuMemcpyDtoHAsync_v2(to: *mut u8, from: u64, bytes: usize, _stream: usize) {
         unsafe { to.copy_from(std::ptr::with_exposed_provenance(from as usize), bytes) };
+        0
+    }
+
+    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, _stream: usize) {
+        let (to, from) = (std::ptr::with_exposed_provenance_mut::<u8>(to as usize), from as usize);
+        unsafe { to.copy_from(std::ptr::with_exposed_provenance(from), bytes) };
+        0
+    }
+    #[cfg(not(old))]
+    fn cuMemcpyPeerAsync(to: u64, to_context: usize, from: u64, from_context: usize, bytes: usize, _stream: usize) {
+        *PEER_COPY.lock().unwrap() = (to_context, from_context);
+        let (to, from) = (std::ptr::with_exposed_provenance_mut::<u8>(to as usize), from as usize);
+        unsafe { to.copy_from(std::ptr::with_exposed_provenance(from), bytes) };
+        0
+    }
+
+    fn cuDeviceCanAccessPeer(out: *mut c_int, from: c_int, to: c_int) {
+        unsafe { put(out, c_int::from(from != to)) }
+    }
+    #[cfg(not(old))]
+    fn cuCtxEnablePeerAccess(peer: usize, flags: u32) {
+        if flags != 0 { return INVALID_VALUE; }
+        if peer == current() || !is_primary(peer) { return 101; }
+        if PEERS.lock().unwrap().insert((current(), peer)) { 0 } else { 704 }
+    }
+    #[cfg(not(old))]
+    fn cuCtxDisablePeerAccess(peer: usize) {
+        if PEERS.lock().unwrap().remove(&(current(), peer)) { 0 } else { 705 }
+    }
+
+    fn cuMemsetD32Async(to: u64, value: u32, words: usize, _stream: usize) {
+        let to = std::ptr::with_exposed_provenance_mut::<u32>(to as usize);
+        for word in 0..words { unsafe { to.add(word).write_unaligned(value) }; }
+        0
+    }
+    #[cfg(not(old))]
+    fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, _flags: u32) {
+        unsafe { put(out, Box::leak(vec![0_u64; bytes.div_ceil(8)].into_boxed_slice()).as_mut_ptr().cast()) }
+    }
+    // Never really freed, as above.
+    fn cuMemFreeHost(_start: *mut c_void) { 0 }
+    fn cuMemHostGetDevicePointer_v2(out: *mut u64, start: *mut c_void, _flags: u32) {
+        unsafe { put(out, start.expose_provenance() as u64) }
+    }
+
+    // A function's handle is its number in this list, from 1.
+    #[cfg(not(old))]
+    fn cuModuleLoadData(out: *mut usize, _text: *const c_char) { unsafe { put(out, 0x40d) } }
+    #[cfg(not(old))]
+    fn cuModuleUnload(_module: usize) { 0 }
+    #[cfg(not(old))]
+    fn cuModuleGetFunction(out: *mut usize, _module: usize, name: *const c_char) {
+        let name = unsafe { CStr::from_ptr(name) };
+        match KERNELS.iter().position(|(kernel, _)| *kernel == name.to_string_lossy()) {
+            Some(position) => unsafe { put(out, position + 1) },
+            None => 500,
+        }
+    }
+    // Runs nothing: tells what it was asked, each parameter in the width that the kernel declares.
+    #[cfg(not(old))]
+    fn cuLaunchKernel(
+        function: usize, x: u32, y: u32, z: u32, threads: u32, threads_y: u32, threads_z: u32, shared: u32, _stream: usize,
+        parameters: *const *const c_void, _extra: *const c_void
+    ) {
+        if (y, z, threads_y, threads_z, shared) != (1, 1, 1, 1, 0) { return INVALID_VALUE; }
+        let (name, widths) = KERNELS[function - 1];
+        let mut words = format!("{name} {x}x{threads}:");
+        for (position, width) in widths.bytes().enumerate() {
+            let place = unsafe { parameters.add(position).read() };
+            let value = match width {
+                b'4' => u64::from(unsafe { place.cast::<u32>().read() }),
+                _ => unsafe { place.cast::<u64>().read() },
+            };
+            words.push_str(&format!(" {value:#x}"));
+        }
+        LAUNCHES.lock().unwrap().push(words);
         0
     }
 

@@ -6,6 +6,7 @@
 
 #[path = "build.rs"]
 mod build;
+mod peers;
 
 use std::error::Error as _;
 use std::time::{Duration, Instant};
