@@ -5,7 +5,9 @@ mod attributes;
 mod batches;
 mod copies;
 mod foreign;
+mod kernels;
 mod manners;
+mod peers;
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -35,6 +37,11 @@ fn main() -> Outcome<ExitCode> {
 
     copies::run(&mut report, &gpu)?;
     batches::run(&mut report, &gpu)?;
+    kernels::run(&mut report, &gpu)?;
+    match peers::other(&gpu)? {
+        Some(other) => peers::run(&mut report, &gpu, &other)?,
+        None => report.say("no    a second GPU")?,
+    }
     if !gpu.is_sim() {
         foreign::run(&mut report, &gpu)?;
     }
