@@ -1,78 +1,104 @@
-//! The little of contexts and memory that a trial of one GPU needs: addresses without memory behind them.
+//! Primary contexts: who holds them, which is current on a thread, and whose memory they may reach.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_int;
+use std::sync::Mutex;
 
-use crate::answer::{Device, INVALID_CONTEXT, INVALID_VALUE, Return, answer, index, put};
+use crate::answer::{
+    Device, INVALID_CONTEXT, INVALID_VALUE, PEER_ACCESS_ALREADY_ENABLED, PEER_ACCESS_NOT_ENABLED,
+    PEER_ACCESS_UNSUPPORTED, Return, answer, answer_here, answer_of, held, put, whole,
+};
+use crate::machine::MACHINE;
+use crate::visible::VISIBLE;
+use crate::{device, memory, stream};
 
-/// An allocation.
-#[derive(Clone, Copy)]
-struct Block {
-    bytes: usize,
-    /// The context that was current.
-    context: usize,
+/// A GPU's primary context.
+#[derive(Default)]
+struct Primary {
+    retained: usize,
+    /// The GPUs whose memory it may reach.
+    peers: BTreeSet<usize>,
 }
 
-/// The allocations, by where they start.
-static ALLOCATIONS: Mutex<BTreeMap<u64, Block>> = Mutex::new(BTreeMap::new());
+static PRIMARIES: Mutex<BTreeMap<usize, Primary>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
-    static CONTEXTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The contexts pushed on this thread; 0 is none.
+    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-fn allocations() -> MutexGuard<'static, BTreeMap<u64, Block>> {
-    // Each entry is written in one call: what a panic left is whole.
-    ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner)
+/// The GPU whose context is current on this thread.
+pub fn current() -> Option<usize> {
+    gpu_of(top()).ok()
 }
 
-/// The allocation that an address is in.
-fn block_of(address: u64) -> Option<(u64, Block)> {
-    let allocations = allocations();
-    let (start, block) = allocations.range(..=address).next_back()?;
-    (address - start < block.bytes as u64).then_some((*start, *block))
+/// The handle of a GPU's primary context: its place in the machine file plus one.
+pub fn handle(gpu: usize) -> usize {
+    gpu + 1
 }
 
-/// Whether all of a range is one allocation's.
-#[cfg(not(feature = "old"))]
-pub fn is_allocated(address: u64, bytes: usize) -> bool {
-    block_of(address).is_some_and(|(start, block)| bytes as u64 <= start + block.bytes as u64 - address)
+/// The GPU of a context.
+pub fn gpu_of(context: usize) -> Result<usize, Return> {
+    let gpu = context.checked_sub(1).filter(|gpu| *gpu < MACHINE.count());
+    gpu.ok_or(INVALID_CONTEXT)
 }
 
-/// cuda.h's function: the context is the device's number plus one.
+/// Whether kernels of one GPU may touch another's memory.
+pub fn reaches(from: usize, to: usize) -> bool {
+    from == to
+        || held(&PRIMARIES)
+            .get(&from)
+            .is_some_and(|primary| primary.peers.contains(&to))
+}
+
+fn top() -> usize {
+    STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
+}
+
+/// cuda.h's function.
 ///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(out: *mut usize, device: Device) -> Return {
-    answer("cuDevicePrimaryCtxRetain", || {
-        let context = index(device)? + 1;
+    answer_of("cuDevicePrimaryCtxRetain", device, |gpu| {
+        held(&PRIMARIES).entry(gpu).or_default().retained += 1;
         // SAFETY: this function's own condition.
-        unsafe { put(out, context) }
+        unsafe { put(out, handle(gpu)) }
+    })
+}
+
+/// cuda.h's function: with its last holder goes what the context owns.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: Device) -> Return {
+    answer_of("cuDevicePrimaryCtxRelease_v2", device, |gpu| {
+        let mut primaries = held(&PRIMARIES);
+        let primary = primaries.get_mut(&gpu).ok_or(INVALID_CONTEXT)?;
+        primary.retained -= 1;
+        if primary.retained == 0 {
+            primaries.remove(&gpu);
+            drop(primaries);
+            memory::free_all(gpu);
+        }
+        Ok(())
     })
 }
 
 /// cuda.h's function.
-#[unsafe(no_mangle)]
-pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: Device) -> Return {
-    answer("cuDevicePrimaryCtxRelease_v2", || index(device).map(drop))
-}
-
-/// cuda.h's function: nobody has one.
 ///
 /// # Safety
 ///
 /// Both pointers are null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(device: Device, flags: *mut u32, active: *mut c_int) -> Return {
-    answer("cuDevicePrimaryCtxGetState", || {
-        index(device)?;
+    answer_of("cuDevicePrimaryCtxGetState", device, |gpu| {
+        let is_active = held(&PRIMARIES).contains_key(&gpu);
         // SAFETY: this function's own condition.
         unsafe {
             put(flags, 0)?;
-            put(active, 0)
+            put(active, c_int::from(is_active))
         }
     })
 }
@@ -81,7 +107,8 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(device: Device, flags: *mut 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxPushCurrent_v2(context: usize) -> Return {
     answer("cuCtxPushCurrent_v2", || {
-        CONTEXTS.with_borrow_mut(|contexts| contexts.push(context));
+        gpu_of(context)?;
+        STACK.with_borrow_mut(|stack| stack.push(context));
         Ok(())
     })
 }
@@ -94,9 +121,30 @@ pub extern "C" fn cuCtxPushCurrent_v2(context: usize) -> Return {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(out: *mut usize) -> Return {
     answer("cuCtxPopCurrent_v2", || {
-        let context = CONTEXTS.with_borrow_mut(Vec::pop).ok_or(INVALID_CONTEXT)?;
+        let context = STACK.with_borrow_mut(Vec::pop).ok_or(INVALID_CONTEXT)?;
+        // Whoever does not want it says so with null.
+        if out.is_null() {
+            return Ok(());
+        }
         // SAFETY: this function's own condition.
         unsafe { put(out, context) }
+    })
+}
+
+/// cuda.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxSetCurrent(context: usize) -> Return {
+    answer("cuCtxSetCurrent", || {
+        if context != 0 {
+            gpu_of(context)?;
+        }
+        STACK.with_borrow_mut(|stack| {
+            stack.pop();
+            if context != 0 {
+                stack.push(context);
+            }
+        });
+        Ok(())
     })
 }
 
@@ -107,63 +155,72 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(out: *mut usize) -> Return {
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxGetCurrent(out: *mut usize) -> Return {
-    answer("cuCtxGetCurrent", || {
-        let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied().unwrap_or(0));
-        // SAFETY: this function's own condition.
-        unsafe { put(out, current) }
-    })
+    // SAFETY: this function's own condition.
+    answer("cuCtxGetCurrent", || unsafe { put(out, top()) })
 }
 
-/// cuda.h's function, for what a pointer's description begins with: context, memory type, device, base and size. The
-/// context is that of the device whose context allocated.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write of the attribute's type.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuPointerGetAttribute(out: *mut c_void, attribute: u32, address: u64) -> Return {
-    answer("cuPointerGetAttribute", || {
-        let (start, block) = block_of(address).ok_or(INVALID_VALUE)?;
-        // SAFETY: this function's own condition; the types are cuda.h's.
-        unsafe {
-            match attribute {
-                1 => put(out.cast::<usize>(), block.context),
-                // CU_MEMORYTYPE_DEVICE.
-                2 => put(out.cast::<u32>(), 2),
-                9 => put(out.cast::<c_int>(), c_int::try_from(block.context - 1).unwrap_or(0)),
-                11 => put(out.cast::<u64>(), start),
-                12 => put(out.cast::<usize>(), block.bytes),
-                _ => Err(INVALID_VALUE),
-            }
-        }
-    })
-}
-
-/// cuda.h's function: an address of no memory.
+/// cuda.h's function.
 ///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemAlloc_v2(out: *mut u64, bytes: usize) -> Return {
-    answer("cuMemAlloc_v2", || {
-        let mut allocations = allocations();
-        let last = allocations.last_key_value();
-        let address = last.map_or(0x7f00_0000_0000, |(start, block)| {
-            (start + block.bytes as u64).next_multiple_of(2 << 20)
-        });
-        let context = CONTEXTS.with_borrow(|contexts| contexts.last().copied());
-        let context = context.ok_or(INVALID_CONTEXT)?;
-        allocations.insert(address, Block { bytes, context });
+pub unsafe extern "C" fn cuCtxGetDevice(out: *mut Device) -> Return {
+    answer_here("cuCtxGetDevice", |gpu| {
         // SAFETY: this function's own condition.
-        unsafe { put(out, address) }
+        unsafe { put(out, ordinal(gpu)) }
     })
 }
 
 /// cuda.h's function.
 #[unsafe(no_mangle)]
-pub extern "C" fn cuMemFree_v2(address: u64) -> Return {
-    answer("cuMemFree_v2", || {
-        allocations().remove(&address).map(drop).ok_or(INVALID_VALUE)
+pub extern "C" fn cuCtxSynchronize() -> Return {
+    answer_here("cuCtxSynchronize", |gpu| {
+        stream::finish_all(gpu);
+        whole(gpu)
     })
+}
+
+/// cuda.h's function: the current context may reach that one's memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxEnablePeerAccess(peer: usize, flags: u32) -> Return {
+    answer_here("cuCtxEnablePeerAccess", |gpu| {
+        let peer = gpu_of(peer)?;
+        if flags != 0 {
+            return Err(INVALID_VALUE);
+        }
+        let mut primaries = held(&PRIMARIES);
+        if gpu == peer || !primaries.contains_key(&peer) {
+            return Err(INVALID_CONTEXT);
+        }
+        if !device::can_access(gpu, peer) {
+            return Err(PEER_ACCESS_UNSUPPORTED);
+        }
+        match primaries.entry(gpu).or_default().peers.insert(peer) {
+            true => Ok(()),
+            false => Err(PEER_ACCESS_ALREADY_ENABLED),
+        }
+    })
+}
+
+/// cuda.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxDisablePeerAccess(peer: usize) -> Return {
+    answer_here("cuCtxDisablePeerAccess", |gpu| {
+        let peer = gpu_of(peer)?;
+        let mut primaries = held(&PRIMARIES);
+        let was = primaries
+            .get_mut(&gpu)
+            .is_some_and(|primary| primary.peers.remove(&peer));
+        was.then_some(()).ok_or(PEER_ACCESS_NOT_ENABLED)
+    })
+}
+
+/// The ordinal that programs know a GPU by.
+pub fn ordinal(gpu: usize) -> Device {
+    let position = VISIBLE.iter().position(|seen| *seen == gpu);
+    // A context is only had of a GPU that is seen.
+    position
+        .and_then(|position| c_int::try_from(position).ok())
+        .unwrap_or(-1)
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::answer::{Device, INVALID_VALUE, Return, answer, index, put, put_text};
+use crate::answer::{Device, INVALID_VALUE, Return, answer_of, index, put, put_text};
 use crate::machine::{self, MACHINE, integer};
 
 /// cuda.h's function.
@@ -12,8 +12,8 @@ use crate::machine::{self, MACHINE, integer};
 /// `out` is null or valid for writes of `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetName(out: *mut c_char, length: c_int, device: Device) -> Return {
-    answer("cuDeviceGetName", || {
-        let name = MACHINE.gpu(index(device)?, "name").and_then(|name| name.as_str());
+    answer_of("cuDeviceGetName", device, |gpu| {
+        let name = MACHINE.gpu(gpu, "name").and_then(|name| name.as_str());
         // SAFETY: this function's own condition.
         unsafe { put_text(out, length, name.unwrap_or("Fake GPU")) }
     })
@@ -26,24 +26,23 @@ pub unsafe extern "C" fn cuDeviceGetName(out: *mut c_char, length: c_int, device
 /// `out` is null or valid for writes of `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetPCIBusId(out: *mut c_char, length: c_int, device: Device) -> Return {
-    answer("cuDeviceGetPCIBusId", || {
-        let bdf = MACHINE.gpu(index(device)?, "bdf").and_then(|bdf| bdf.as_str());
+    answer_of("cuDeviceGetPCIBusId", device, |gpu| {
+        let bdf = MACHINE.gpu(gpu, "bdf").and_then(|bdf| bdf.as_str());
         // SAFETY: this function's own condition.
         unsafe { put_text(out, length, bdf.ok_or(INVALID_VALUE)?) }
     })
 }
 
-/// cuda.h's function: the index and the digits of "gpu".
+/// cuda.h's function.
 ///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetUuid(out: *mut [u8; 16], device: Device) -> Return {
-    answer("cuDeviceGetUuid", || {
-        let last = u8::try_from(index(device)?).unwrap_or(u8::MAX);
+    answer_of("cuDeviceGetUuid", device, |gpu| {
         // SAFETY: this function's own condition.
-        unsafe { put(out, [b'g', b'p', b'u', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]) }
+        unsafe { put(out, uuid(gpu)) }
     })
 }
 
@@ -54,11 +53,9 @@ pub unsafe extern "C" fn cuDeviceGetUuid(out: *mut [u8; 16], device: Device) -> 
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(out: *mut usize, device: Device) -> Return {
-    answer("cuDeviceTotalMem_v2", || {
-        let memory = MACHINE.gpu(index(device)?, "memory").and_then(|memory| memory.as_u64());
-        let memory = usize::try_from(memory.unwrap_or(1 << 34)).unwrap_or(usize::MAX);
+    answer_of("cuDeviceTotalMem_v2", device, |gpu| {
         // SAFETY: this function's own condition.
-        unsafe { put(out, memory) }
+        unsafe { put(out, memory(gpu)) }
     })
 }
 
@@ -69,8 +66,8 @@ pub unsafe extern "C" fn cuDeviceTotalMem_v2(out: *mut usize, device: Device) ->
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(out: *mut c_int, attribute: u32, device: Device) -> Return {
-    answer("cuDeviceGetAttribute", || {
-        let value = machine::attribute(index(device)?, attribute).ok_or(INVALID_VALUE)?;
+    answer_of("cuDeviceGetAttribute", device, |gpu| {
+        let value = machine::attribute(gpu, attribute).ok_or(INVALID_VALUE)?;
         // SAFETY: this function's own condition.
         unsafe { put(out, value) }
     })
@@ -83,9 +80,36 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(out: *mut c_int, attribute: u32, d
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceCanAccessPeer(out: *mut c_int, from: Device, to: Device) -> Return {
-    answer("cuDeviceCanAccessPeer", || {
-        let can = machine::pair(index(from)?, index(to)?, "can_access").and_then(integer);
+    answer_of("cuDeviceCanAccessPeer", from, |gpu| {
+        let can = can_access(gpu, index(to)?);
         // SAFETY: this function's own condition.
-        unsafe { put(out, can.unwrap_or(0)) }
+        unsafe { put(out, c_int::from(can)) }
     })
+}
+
+/// The bytes of a GPU's memory.
+pub fn memory(gpu: usize) -> usize {
+    let memory = MACHINE.gpu(gpu, "memory").and_then(|memory| memory.as_u64());
+    usize::try_from(memory.unwrap_or(1 << 34)).unwrap_or(usize::MAX)
+}
+
+/// Whether one GPU can reach another's memory; its own it reaches without asking, and CUDA says no.
+pub fn can_access(from: usize, to: usize) -> bool {
+    from != to && machine::pair(from, to, "can_access").and_then(integer) == Some(1)
+}
+
+/// The letters of "gpu" and, last, its place in the machine file.
+pub fn uuid(gpu: usize) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    uuid[..3].copy_from_slice(b"gpu");
+    uuid[15] = u8::try_from(gpu).unwrap_or(u8::MAX);
+    uuid
+}
+
+/// A UUID as NVIDIA's tools write it.
+pub fn uuid_text(gpu: usize) -> String {
+    let digits: String = uuid(gpu).iter().map(|byte| format!("{byte:02x}")).collect();
+    let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
+    let parts = [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)];
+    format!("GPU-{}", parts.join("-"))
 }

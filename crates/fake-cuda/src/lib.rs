@@ -4,16 +4,28 @@
 //! Signatures are written here from cuda.h 13.0, not taken from gdr-sys. `--features old` leaves the newer functions out,
 //! as if the driver were old; no real version lacks just these.
 //!
-//! Three keys make it misbehave: `"errors": {"FUNCTION": 802}` makes a function return that code, `"hang_in": "FUNCTION"`
-//! makes one sleep for ever, and with `"log": "FILE"` the name of each function that is called is written there, a line
-//! each.
+//! Memory is real pages, copies and the kernels of `crates/gpu/src/kernels.ptx` are done by the CPU, and events tell the
+//! CPU's time: figures of it say nothing of any GPU. What a kernel may not touch breaks its context (700), a copy out of an
+//! allocation is refused (1).
+//!
+//! `src/machine.rs` says how a machine file makes it misbehave; with `"log": "FILE"` the name of each function that is called
+//! is written there, a line each.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 mod answer;
 mod context;
+mod copy;
 mod device;
+mod event;
+mod failure;
+mod kernel;
 mod machine;
+mod memory;
+mod module;
 #[cfg(not(feature = "old"))]
 mod newer;
+mod pointer;
+mod stream;
 mod system;
+mod visible;

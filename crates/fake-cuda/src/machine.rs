@@ -11,7 +11,30 @@
 //! ```
 //!
 //! `gpu` holds what `gpus` have in common, `pair` what ordered pairs do. Attributes go by cuda.h's numbers; one that a file
-//! does not say is 0, and one past `attributes_up_to` is unknown to this driver. Without `bdf` a GPU is no PCI device.
+//! does not say is 0, and one past `attributes_up_to` is unknown to this driver. Without `bdf` a GPU is no PCI device. GPUs go
+//! by their places in `gpus`, whatever `CUDA_VISIBLE_DEVICES` makes of them.
+//!
+//! What goes wrong:
+//!
+//! ```json
+//! {
+//!   "errors": {"cuInit": 802}, "hang_in": "cuInit", "stall": {"cuStreamSynchronize": 250},
+//!   "errors_after": {"cuMemcpyPeerAsync": {"calls": 100, "code": 220, "sticky": true}},
+//!   "gpus": [{"errors": {"cuDevicePrimaryCtxRetain": 46}},
+//!            {"errors_after": {"cuStreamSynchronize": {"calls": 3, "code": 719, "sticky": true}}}],
+//!   "pair": {"copies": "zero"},
+//!   "pairs": [{"from": 1, "to": 0, "copies": "drop", "can_access": false}]
+//! }
+//! ```
+//!
+//! - `errors`, `errors_after`, `stall` and `hang_in` are those of every simulated library (crate `fake-machine`). In an
+//!   element of `gpus` they are of calls about that device (of two, the first), or with that GPU's context current.
+//! - A sticky failure is what an Xid leaves: from then on every function that needs a current context answers that code, for
+//!   that GPU, or for all where the whole machine's `errors_after` asks for it. So does a kernel's fault, of its GPU. Pushing,
+//!   popping, retaining and releasing contexts go on working, as do questions about devices and addresses.
+//! - `copies` of an ordered pair: what `cuMemcpyPeerAsync` and `cuMemcpyDtoDAsync` take from the one GPU's memory to the
+//!   other's arrives as zeros, or not at all, and they report success: a wrong setting of the IOMMU. Kernels are spared.
+//! - Without `can_access` the pair's `cuCtxEnablePeerAccess` answers 217, and a kernel that touches the other's memory 700.
 
 use std::sync::LazyLock;
 

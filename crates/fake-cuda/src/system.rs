@@ -2,14 +2,14 @@
 
 use std::ffi::c_int;
 
-use crate::answer::{Device, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE, Return, answer, index, put};
+use crate::answer::{Device, INVALID_VALUE, NO_DEVICE, Return, answer, answer_of, put};
 use crate::machine::{MACHINE, integer};
+use crate::visible::{VISIBLE, hides_all};
 
-/// cuda.h's function. An empty `CUDA_VISIBLE_DEVICES` hides every GPU, as it does from the real one.
+/// cuda.h's function. Where `CUDA_VISIBLE_DEVICES` hides every GPU it refuses, as the real one does.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(flags: u32) -> Return {
-    let hidden = std::env::var_os("CUDA_VISIBLE_DEVICES").is_some_and(|visible| visible.is_empty());
-    answer("cuInit", || match (flags, hidden) {
+    answer("cuInit", || match (flags, hides_all()) {
         (0, false) => Ok(()),
         (0, true) => Err(NO_DEVICE),
         _ => Err(INVALID_VALUE),
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn cuDriverGetVersion(out: *mut c_int) -> Return {
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetCount(out: *mut c_int) -> Return {
-    let count = c_int::try_from(MACHINE.count()).unwrap_or(c_int::MAX);
+    let count = c_int::try_from(VISIBLE.len()).unwrap_or(c_int::MAX);
     // SAFETY: this function's own condition.
     answer("cuDeviceGetCount", || unsafe { put(out, count) })
 }
@@ -48,8 +48,7 @@ pub unsafe extern "C" fn cuDeviceGetCount(out: *mut c_int) -> Return {
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGet(out: *mut Device, ordinal: c_int) -> Return {
-    answer("cuDeviceGet", || {
-        index(ordinal).map_err(|_| INVALID_DEVICE)?;
+    answer_of("cuDeviceGet", ordinal, |_| {
         // SAFETY: this function's own condition.
         unsafe { put(out, ordinal) }
     })

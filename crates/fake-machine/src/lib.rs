@@ -1,15 +1,42 @@
 //! The machine that a SIMULATED library answers from: a JSON file that an environment variable names. What its values mean
-//! is the library's business; what all of them have in common is here: `gpus`, `gpu` for what these have in common,
-//! `"errors": {"FUNCTION": 15}` to make a function return that code, and `"hang_in": "FUNCTION"` to make one sleep for ever.
+//! is the library's business; what all of them have in common is here: `gpus`, `gpu` for what these have in common, and how
+//! they misbehave:
+//!
+//! - `"errors": {"FUNCTION": 15}`: a function returns that code, at every call;
+//! - `"errors_after": {"FUNCTION": {"calls": 4, "code": 700, "sticky": true}}`: its fifth call in this process does, and no
+//!   other; what more a sticky failure spoils is the library's business;
+//! - `"stall": {"FUNCTION": 250}`: a function sleeps that many milliseconds first;
+//! - `"hang_in": "FUNCTION"`: one sleeps for ever.
+//!
+//! In an element of `gpus`, `errors` and `errors_after` are of the calls that concern that GPU, as far as the library says
+//! which that is.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Deref;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 
 /// A machine file; its members are those of the JSON object that it dereferences to.
 #[derive(Debug)]
-pub struct Machine(Value);
+pub struct Machine {
+    value: Value,
+    /// How often a function was called, in all and of each GPU.
+    calls: Mutex<BTreeMap<(Option<usize>, String), u64>>,
+}
+
+/// How a call is to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// What it returns.
+    pub code: u32,
+    /// Whether this is what later calls are to return, too.
+    pub sticky: bool,
+    /// The GPU whose object asks for it; `None` where the whole machine's does.
+    pub of: Option<usize>,
+}
 
 impl Machine {
     /// The file that this variable names; without a usable one, an empty object and a line on standard error.
@@ -18,12 +45,14 @@ impl Machine {
         let path = std::env::var_os(variable).unwrap_or_default();
         let text = std::fs::read_to_string(&path).map_err(|error| error.to_string());
         let value = text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
-        Self(value.unwrap_or_else(|error| {
+        let value = value.unwrap_or_else(|error| {
             let path = path.to_string_lossy();
             // Nothing can be done about a closed standard error.
             let _ = writeln!(std::io::stderr(), "{variable}={path}: {error}");
             Value::Object(serde_json::Map::new())
-        }))
+        });
+        let calls = Mutex::default();
+        Self { value, calls }
     }
 
     /// The number of GPUs.
@@ -49,23 +78,62 @@ impl Machine {
         own.or_else(|| self["pair"].get(key)).filter(|value| !value.is_null())
     }
 
-    /// The code that a function is to return. Where it is to hang, this does.
+    /// The code that a function is to return, whatever GPU it is asked of. Where it is to stall or to hang, this does.
     #[must_use]
     pub fn fault(&self, function: &str) -> Option<u32> {
+        self.called(function, None).map(|fault| fault.code)
+    }
+
+    /// One more call of a function, which may concern a GPU: how it is to fail. Where it is to stall or to hang, this does.
+    #[must_use]
+    pub fn called(&self, function: &str, gpu: Option<usize>) -> Option<Fault> {
+        if let Some(milliseconds) = self["stall"][function].as_u64() {
+            std::thread::sleep(Duration::from_millis(milliseconds));
+        }
         if self["hang_in"] == function {
             loop {
-                std::thread::sleep(std::time::Duration::from_secs(3600));
+                std::thread::sleep(Duration::from_secs(3600));
             }
         }
-        self["errors"].get(function).and_then(number)
+        // Both are counted in any case.
+        let own = gpu.and_then(|gpu| {
+            let fault = fault_of(&self["gpus"][gpu], function, || self.count_call(function, Some(gpu)));
+            fault.map(|fault| Fault { of: Some(gpu), ..fault })
+        });
+        fault_of(self, function, || self.count_call(function, None)).or(own)
     }
+
+    /// How many calls there were before this one.
+    fn count_call(&self, function: &str, gpu: Option<usize>) -> u64 {
+        // A number is written in one go: what a panic left is whole.
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = calls.entry((gpu, function.to_owned())).or_default();
+        *calls += 1;
+        *calls - 1
+    }
+}
+
+/// How a call fails after what one object says; `before` counts the call and says how many there were.
+fn fault_of(object: &Value, function: &str, before: impl FnOnce() -> u64) -> Option<Fault> {
+    if let Some(code) = object["errors"].get(function).and_then(number) {
+        return Some(Fault {
+            code,
+            sticky: false,
+            of: None,
+        });
+    }
+    let after = object["errors_after"].get(function)?;
+    let is_it = before() == after["calls"].as_u64().unwrap_or(0);
+    let code = number(&after["code"]).filter(|_| is_it)?;
+    let sticky = after["sticky"].as_bool().unwrap_or(false);
+    Some(Fault { code, sticky, of: None })
 }
 
 impl Deref for Machine {
     type Target = Value;
 
     fn deref(&self) -> &Value {
-        &self.0
+        &self.value
     }
 }
 

@@ -1,0 +1,193 @@
+//! Copies and fills. A range that is not in one allocation is refused when the work is put in.
+
+use std::ffi::c_void;
+
+use crate::answer::{INVALID_VALUE, Return, answer_here, whole};
+use crate::context::gpu_of;
+use crate::machine;
+use crate::memory::{Block, Kind, device_range, range};
+use crate::stream::{Work, stream_of};
+
+/// Addresses as numbers: pointers do not go into another thread.
+fn pointer<T>(address: u64) -> *mut T {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// Copies; the ranges may overlap.
+///
+/// # Safety
+///
+/// `bytes` bytes can be read at `from` and written at `to`.
+unsafe fn copy_bytes(to: u64, from: u64, bytes: usize) {
+    // SAFETY: this function's own condition.
+    unsafe { std::ptr::copy(pointer::<u8>(from), pointer::<u8>(to), bytes) };
+}
+
+/// What becomes of a copy from one GPU's memory to another's.
+#[derive(Clone, Copy)]
+enum Delivery {
+    Bytes,
+    Zeros,
+    Nothing,
+}
+
+impl Delivery {
+    fn between(from: &Block, to: &Block) -> Self {
+        let (from, to) = match (from.kind, to.kind) {
+            (Kind::Device, Kind::Device) if from.gpu != to.gpu => (from.gpu, to.gpu),
+            _ => return Self::Bytes,
+        };
+        match machine::pair(from, to, "copies").and_then(|copies| copies.as_str()) {
+            Some("zero") => Self::Zeros,
+            Some("drop") => Self::Nothing,
+            _ => Self::Bytes,
+        }
+    }
+}
+
+/// A copy between two places that CUDA knows.
+fn known_to_known(to: u64, from: u64, bytes: usize, stream: usize, gpu: usize) -> Result<(), Return> {
+    let stream = stream_of(stream, gpu)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let target = range(to, bytes).ok_or(INVALID_VALUE)?;
+    let source = range(from, bytes).ok_or(INVALID_VALUE)?;
+    stream.put(Work::Now(Box::new(move || {
+        match Delivery::between(&source, &target) {
+            // SAFETY: both ranges lie in blocks, which are held here.
+            Delivery::Bytes => unsafe { copy_bytes(to, from, bytes) },
+            // SAFETY: as above.
+            Delivery::Zeros => unsafe { pointer::<u8>(to).write_bytes(0, bytes) },
+            Delivery::Nothing => {}
+        }
+        drop((source, target));
+        Ok(())
+    })));
+    Ok(())
+}
+
+/// cuda.h's function. Of pageable memory the bytes are taken along at once.
+///
+/// # Safety
+///
+/// `from` is valid for reads of `bytes` bytes; pinned or registered memory until the stream is done.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: usize) -> Return {
+    answer_here("cuMemcpyHtoDAsync_v2", |gpu| {
+        let source = from.expose_provenance() as u64;
+        if range(source, bytes).is_some() {
+            device_range(to, bytes)?;
+            return known_to_known(to, source, bytes, stream, gpu);
+        }
+        let stream = stream_of(stream, gpu)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let target = device_range(to, bytes)?;
+        if from.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: this function's own condition.
+        let staged = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) }.to_vec();
+        stream.put(Work::Now(Box::new(move || {
+            // SAFETY: the target is in a block, which is held here; the source is a vector as long.
+            unsafe { pointer::<u8>(to).copy_from_nonoverlapping(staged.as_ptr(), bytes) };
+            drop(target);
+            Ok(())
+        })));
+        Ok(())
+    })
+}
+
+/// cuda.h's function. Into pageable memory the copy is done when it returns.
+///
+/// # Safety
+///
+/// `to` is valid for writes of `bytes` bytes; pinned or registered memory until the stream is done.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: usize) -> Return {
+    answer_here("cuMemcpyDtoHAsync_v2", |gpu| {
+        let target = to.expose_provenance() as u64;
+        if range(target, bytes).is_some() {
+            device_range(from, bytes)?;
+            return known_to_known(target, from, bytes, stream, gpu);
+        }
+        let stream = stream_of(stream, gpu)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let source = device_range(from, bytes)?;
+        if to.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        stream.finish();
+        whole(stream.gpu)?;
+        // SAFETY: the source is in a block, which is held until after; the target is valid by this function's own condition.
+        unsafe { copy_bytes(target, from, bytes) };
+        drop(source);
+        Ok(())
+    })
+}
+
+/// cuda.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) -> Return {
+    answer_here("cuMemcpyDtoDAsync_v2", |gpu| {
+        known_to_known(to, from, bytes, stream, gpu)
+    })
+}
+
+/// cuda.h's function: each range is of its context's GPU. It works without access between the two.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyPeerAsync(
+    to: u64,
+    to_context: usize,
+    from: u64,
+    from_context: usize,
+    bytes: usize,
+    stream: usize,
+) -> Return {
+    answer_here("cuMemcpyPeerAsync", |gpu| {
+        for (address, context) in [(to, to_context), (from, from_context)] {
+            let owner = gpu_of(context)?;
+            whole(owner)?;
+            if bytes > 0 && device_range(address, bytes)?.gpu != owner {
+                return Err(INVALID_VALUE);
+            }
+        }
+        known_to_known(to, from, bytes, stream, gpu)
+    })
+}
+
+fn fill<T: Copy + Send + 'static>(to: u64, value: T, count: usize, stream: usize, gpu: usize) -> Result<(), Return> {
+    let stream = stream_of(stream, gpu)?;
+    if count == 0 {
+        return Ok(());
+    }
+    let bytes = count.checked_mul(size_of::<T>()).ok_or(INVALID_VALUE)?;
+    let target = range(to, bytes).ok_or(INVALID_VALUE)?;
+    if !to.is_multiple_of(size_of::<T>() as u64) {
+        return Err(INVALID_VALUE);
+    }
+    stream.put(Work::Now(Box::new(move || {
+        // SAFETY: aligned, and in a block, which is held here; the CPU and other work keep away until the stream is done.
+        unsafe { std::slice::from_raw_parts_mut(pointer::<std::mem::MaybeUninit<T>>(to), count) }
+            .fill(std::mem::MaybeUninit::new(value));
+        drop(target);
+        Ok(())
+    })));
+    Ok(())
+}
+
+/// cuda.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) -> Return {
+    answer_here("cuMemsetD8Async", |gpu| fill(to, value, bytes, stream, gpu))
+}
+
+/// cuda.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemsetD32Async(to: u64, value: u32, words: usize, stream: usize) -> Return {
+    answer_here("cuMemsetD32Async", |gpu| fill(to, value, words, stream, gpu))
+}

@@ -1,0 +1,243 @@
+//! Memory: real pages at real addresses, of a GPU or pinned, and host memory that was registered. An address is the same for
+//! the CPU and for every GPU, as with CUDA's unified addressing.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::answer::{
+    HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY, Return, answer_here,
+    held, put,
+};
+use crate::device;
+
+/// What allocations begin at a multiple of: more than any real one promises.
+const ALIGNMENT: usize = 2 << 20;
+
+/// Pages of our own, unmapped when the last who uses them lets go.
+struct Pages {
+    start: *mut c_void,
+    bytes: usize,
+}
+
+// SAFETY: the pages belong to no thread; what is in them is accessed as the programs that share them see to.
+unsafe impl Send for Pages {}
+// SAFETY: as above; the fields do not change.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Zeroed, and taken from the machine as they are written.
+    fn new(bytes: usize) -> Option<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping, wherever the kernel likes, disturbs none that is there.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        start.ok().map(|start| Self { start, bytes })
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nobody has them any more. A failure leaves them there.
+        let _ = unsafe { munmap(self.start, self.bytes) };
+    }
+}
+
+/// Whose memory it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Device,
+    Pinned,
+    Registered,
+}
+
+/// An allocation, or a registration. While one has it, its pages stay, whoever frees it.
+#[derive(Clone)]
+pub struct Block {
+    pub start: u64,
+    pub bytes: usize,
+    pub kind: Kind,
+    /// The GPU whose context was current.
+    pub gpu: usize,
+    /// Not of registered memory, which is the caller's.
+    _pages: Option<Arc<Pages>>,
+}
+
+/// Those there are, by where they start.
+static BLOCKS: Mutex<BTreeMap<u64, Block>> = Mutex::new(BTreeMap::new());
+
+/// The block that an address is in.
+pub fn block_of(address: u64) -> Option<Block> {
+    let blocks = held(&BLOCKS);
+    let (start, block) = blocks.range(..=address).next_back()?;
+    (address - start < block.bytes as u64).then(|| block.clone())
+}
+
+/// The block that all of a range is in.
+pub fn range(address: u64, bytes: usize) -> Option<Block> {
+    block_of(address).filter(|block| bytes as u64 <= block.start + block.bytes as u64 - address)
+}
+
+/// The same, of device memory, in CUDA's words.
+pub fn device_range(address: u64, bytes: usize) -> Result<Block, Return> {
+    range(address, bytes)
+        .filter(|block| block.kind == Kind::Device)
+        .ok_or(INVALID_VALUE)
+}
+
+/// Forgets all that was allocated in a GPU's context.
+pub fn free_all(gpu: usize) {
+    held(&BLOCKS).retain(|_, block| block.gpu != gpu);
+}
+
+fn used(blocks: &BTreeMap<u64, Block>, gpu: usize) -> usize {
+    let device = blocks
+        .values()
+        .filter(|block| block.gpu == gpu && block.kind == Kind::Device);
+    device.map(|block| block.bytes).sum()
+}
+
+fn allocate(gpu: usize, bytes: usize, kind: Kind) -> Result<u64, Return> {
+    if bytes == 0 {
+        return Err(INVALID_VALUE);
+    }
+    let mut blocks = held(&BLOCKS);
+    if kind == Kind::Device && bytes > device::memory(gpu).saturating_sub(used(&blocks, gpu)) {
+        return Err(OUT_OF_MEMORY);
+    }
+    let pages = bytes
+        .checked_add(2 * ALIGNMENT)
+        .and_then(Pages::new)
+        .ok_or(OUT_OF_MEMORY)?;
+    let start = pages.start.expose_provenance().next_multiple_of(ALIGNMENT) as u64;
+    let block = Block {
+        start,
+        bytes,
+        kind,
+        gpu,
+        _pages: Some(Arc::new(pages)),
+    };
+    blocks.insert(start, block);
+    Ok(start)
+}
+
+/// Takes back what starts there and is of this kind.
+fn release(address: u64, kind: Kind) -> Option<()> {
+    let mut blocks = held(&BLOCKS);
+    blocks.get(&address).filter(|block| block.kind == kind)?;
+    blocks.remove(&address).map(drop)
+}
+
+/// cuda.h's function.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemAlloc_v2(out: *mut u64, bytes: usize) -> Return {
+    answer_here("cuMemAlloc_v2", |gpu| {
+        let address = allocate(gpu, bytes, Kind::Device)?;
+        // SAFETY: this function's own condition.
+        unsafe { put(out, address) }
+    })
+}
+
+/// cuda.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemFree_v2(address: u64) -> Return {
+    answer_here("cuMemFree_v2", |_| release(address, Kind::Device).ok_or(INVALID_VALUE))
+}
+
+/// cuda.h's function.
+///
+/// # Safety
+///
+/// Both pointers are null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> Return {
+    answer_here("cuMemGetInfo_v2", |gpu| {
+        let memory = device::memory(gpu);
+        let used = used(&held(&BLOCKS), gpu);
+        // SAFETY: this function's own condition.
+        unsafe {
+            put(free, memory.saturating_sub(used))?;
+            put(total, memory)
+        }
+    })
+}
+
+/// cuda.h's function. Every GPU reaches pinned memory, whatever the flags say, as with unified addressing.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, flags: u32) -> Return {
+    answer_here("cuMemHostAlloc", |gpu| {
+        if flags > 7 {
+            return Err(INVALID_VALUE);
+        }
+        let address = allocate(gpu, bytes, Kind::Pinned)?;
+        // SAFETY: this function's own condition.
+        unsafe { put(out, std::ptr::with_exposed_provenance_mut(address as usize)) }
+    })
+}
+
+/// cuda.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemFreeHost(memory: *mut c_void) -> Return {
+    answer_here("cuMemFreeHost", |_| {
+        release(memory.addr() as u64, Kind::Pinned).ok_or(INVALID_VALUE)
+    })
+}
+
+/// cuda.h's function: nothing is done to the pages.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, flags: u32) -> Return {
+    answer_here("cuMemHostRegister_v2", |gpu| {
+        let start = memory.expose_provenance() as u64;
+        if memory.is_null() || bytes == 0 || flags > 15 {
+            return Err(INVALID_VALUE);
+        }
+        let end = start.checked_add(bytes as u64).ok_or(INVALID_VALUE)?;
+        let mut blocks = held(&BLOCKS);
+        let before = blocks.range(..end).next_back().map(|(_, block)| block);
+        if before.is_some_and(|block| block.start + block.bytes as u64 > start) {
+            return Err(HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        let block = Block {
+            start,
+            bytes,
+            kind: Kind::Registered,
+            gpu,
+            _pages: None,
+        };
+        blocks.insert(start, block);
+        Ok(())
+    })
+}
+
+/// cuda.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemHostUnregister(memory: *mut c_void) -> Return {
+    answer_here("cuMemHostUnregister", |_| {
+        release(memory.addr() as u64, Kind::Registered).ok_or(HOST_MEMORY_NOT_REGISTERED)
+    })
+}
+
+/// cuda.h's function.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(out: *mut u64, memory: *mut c_void, flags: u32) -> Return {
+    answer_here("cuMemHostGetDevicePointer_v2", |_| {
+        let address = memory.addr() as u64;
+        let block = block_of(address).filter(|block| block.kind != Kind::Device && flags == 0);
+        block.ok_or(INVALID_VALUE)?;
+        // SAFETY: this function's own condition.
+        unsafe { put(out, address) }
+    })
+}

@@ -1,0 +1,135 @@
+//! Modules and launches: the text says which kernels there are, and this engine does those it knows by their names.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Mutex;
+
+use crate::answer::{INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NOT_FOUND, Return, answer_here, held, put};
+use crate::kernel::{Kernel, NAMES};
+use crate::stream::{Work, fresh_handle, stream_of};
+
+struct Module {
+    gpu: usize,
+    /// Those that the text has and this engine knows.
+    kernels: Vec<&'static str>,
+}
+
+#[derive(Clone, Copy)]
+struct Function {
+    gpu: usize,
+    module: usize,
+    name: &'static str,
+}
+
+static MODULES: Mutex<BTreeMap<usize, Module>> = Mutex::new(BTreeMap::new());
+static FUNCTIONS: Mutex<BTreeMap<usize, Function>> = Mutex::new(BTreeMap::new());
+
+/// cuda.h's function, for PTX.
+///
+/// # Safety
+///
+/// `image` is null or a text that ends with NUL; `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadData(out: *mut usize, image: *const c_void) -> Return {
+    answer_here("cuModuleLoadData", |gpu| {
+        if image.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: not null, and this function's own condition.
+        let text = unsafe { CStr::from_ptr(image.cast::<c_char>()) }.to_string_lossy();
+        if !text.contains(".version") {
+            return Err(INVALID_IMAGE);
+        }
+        let has = |name: &&&str| text.contains(&format!(".entry {name}("));
+        let kernels = NAMES.iter().filter(has).copied().collect();
+        let handle = fresh_handle();
+        held(&MODULES).insert(handle, Module { gpu, kernels });
+        // SAFETY: this function's own condition.
+        unsafe { put(out, handle) }
+    })
+}
+
+/// cuda.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuModuleUnload(module: usize) -> Return {
+    answer_here("cuModuleUnload", |_| {
+        held(&MODULES).remove(&module).ok_or(INVALID_HANDLE)?;
+        held(&FUNCTIONS).retain(|_, function| function.module != module);
+        Ok(())
+    })
+}
+
+/// cuda.h's function.
+///
+/// # Safety
+///
+/// `name` is null or a text that ends with NUL; `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetFunction(out: *mut usize, module: usize, name: *const c_char) -> Return {
+    answer_here("cuModuleGetFunction", |_| {
+        if name.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: not null, and this function's own condition.
+        let wanted = unsafe { CStr::from_ptr(name) };
+        let modules = held(&MODULES);
+        let found = modules.get(&module).ok_or(INVALID_HANDLE)?;
+        let mut kernels = found.kernels.iter();
+        let name = kernels.find(|name| name.as_bytes() == wanted.to_bytes());
+        let function = Function {
+            gpu: found.gpu,
+            module,
+            name: name.ok_or(NOT_FOUND)?,
+        };
+        let handle = fresh_handle();
+        held(&FUNCTIONS).insert(handle, function);
+        // SAFETY: this function's own condition.
+        unsafe { put(out, handle) }
+    })
+}
+
+/// cuda.h's function: the function and the stream are of the current context. How many threads there are does not matter to
+/// these kernels, but for the block of `chase`.
+///
+/// # Safety
+///
+/// `parameters` has a pointer for each of the kernel's parameters, to a value of its type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLaunchKernel(
+    function: usize,
+    blocks_x: u32,
+    blocks_y: u32,
+    blocks_z: u32,
+    threads_x: u32,
+    threads_y: u32,
+    threads_z: u32,
+    _shared_bytes: u32,
+    stream: usize,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Return {
+    answer_here("cuLaunchKernel", |gpu| {
+        let function = held(&FUNCTIONS).get(&function).copied().ok_or(INVALID_HANDLE)?;
+        let stream = stream_of(stream, gpu)?;
+        if function.gpu != gpu || stream.gpu != gpu {
+            return Err(INVALID_HANDLE);
+        }
+        let blocks = [blocks_x, blocks_y, blocks_z]
+            .iter()
+            .map(|count| u64::from(*count))
+            .product();
+        let threads: u64 = [threads_x, threads_y, threads_z]
+            .iter()
+            .map(|count| u64::from(*count))
+            .product();
+        if blocks == 0 || !(1..=1024).contains(&threads) || parameters.is_null() || !extra.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: not null, and this function's own condition.
+        let kernel = unsafe { Kernel::read(function.name, parameters) }.ok_or(NOT_FOUND)?;
+        let waits = kernel.waits();
+        let body = Box::new(move || kernel.run(gpu, blocks));
+        stream.put(if waits { Work::Waiting(body) } else { Work::Now(body) });
+        Ok(())
+    })
+}

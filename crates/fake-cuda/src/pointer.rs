@@ -1,0 +1,55 @@
+//! What CUDA says of an address.
+
+use std::ffi::c_void;
+
+use crate::answer::{INVALID_VALUE, NOT_FOUND, Return, answer, answer_here, put};
+use crate::context;
+use crate::memory::{Kind, block_of};
+
+/// cuda.h's function, for what a pointer's description begins with: context, memory type, device, base and size. The
+/// context is that of the device whose context allocated.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write of the attribute's type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuPointerGetAttribute(out: *mut c_void, attribute: u32, address: u64) -> Return {
+    answer("cuPointerGetAttribute", || {
+        let block = block_of(address).ok_or(INVALID_VALUE)?;
+        // CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST.
+        let kind: u32 = if block.kind == Kind::Device { 2 } else { 1 };
+        // SAFETY: this function's own condition; the types are cuda.h's.
+        unsafe {
+            match attribute {
+                1 => put(out.cast(), context::handle(block.gpu)),
+                2 => put(out.cast(), kind),
+                9 => put(out.cast(), context::ordinal(block.gpu)),
+                11 => put(out.cast(), block.start),
+                12 => put(out.cast(), block.bytes),
+                _ => Err(INVALID_VALUE),
+            }
+        }
+    })
+}
+
+/// cuda.h's function.
+///
+/// # Safety
+///
+/// Both pointers are null, for what is not wanted, or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemGetAddressRange_v2(base: *mut u64, bytes: *mut usize, address: u64) -> Return {
+    answer_here("cuMemGetAddressRange_v2", |_| {
+        let block = block_of(address).filter(|block| block.kind == Kind::Device);
+        let block = block.ok_or(NOT_FOUND)?;
+        if !base.is_null() {
+            // SAFETY: this function's own condition.
+            unsafe { put(base, block.start)? };
+        }
+        if !bytes.is_null() {
+            // SAFETY: as above.
+            unsafe { put(bytes, block.bytes)? };
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,139 @@
+//! What goes wrong where the machine file says so.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::driver::{on, seeing};
+
+fn machine(more: &Value) -> Value {
+    let mut machine = json!({"gpus": [{}, {}], "pair": {"can_access": true}});
+    for (key, value) in more.as_object().expect("an object") {
+        machine[key] = value.clone();
+    }
+    machine
+}
+
+#[test]
+fn a_call_among_many_fails_and_what_comes_after_it() {
+    let more = json!({"errors_after": {
+        "cuMemAlloc_v2": {"calls": 1, "code": 2},
+        "cuMemcpyDtoDAsync_v2": {"calls": 2, "code": 220, "sticky": true},
+    }});
+    on(
+        "misbehaviour::a_call_among_many_fails_and_what_comes_after_it",
+        &machine(&more),
+        |cuda| {
+            let contexts = cuda.start(2);
+            let memory = cuda.allocate(64).expect("the first");
+            assert_eq!(cuda.allocate(64), Err(2));
+            assert!(cuda.allocate(64).is_ok());
+            assert_eq!(
+                (cuda.copy(memory, memory + 8, 8), cuda.copy(memory, memory + 8, 8)),
+                (0, 0)
+            );
+            assert_eq!(cuda.copy(memory, memory + 8, 8), 220);
+            assert_eq!((cuda.synchronize(0), cuda.free(memory)), (220, 220));
+            assert_eq!(cuda.current(contexts[1]), 0);
+            assert_eq!(cuda.allocate(64), Err(220), "all GPUs");
+            assert_eq!((cuda.count(), cuda.release(1)), (2, 0), "what needs no context");
+        },
+    );
+}
+
+#[test]
+fn one_gpu_fails_and_the_other_does_not() {
+    let more = json!({"gpus": [
+        {"errors": {"cuMemAlloc_v2": 2}},
+        {"errors_after": {"cuStreamSynchronize": {"calls": 0, "code": 719, "sticky": true}}},
+        {"errors": {"cuDevicePrimaryCtxRetain": 46}},
+    ]});
+    on(
+        "misbehaviour::one_gpu_fails_and_the_other_does_not",
+        &machine(&more),
+        |cuda| {
+            let contexts = cuda.start(2);
+            assert_eq!(cuda.retain(2), Err(46));
+            assert_eq!((cuda.allocate(64), cuda.synchronize(0)), (Err(2), 0));
+            assert_eq!(cuda.current(contexts[1]), 0);
+            assert!(cuda.allocate(64).is_ok());
+            assert_eq!((cuda.synchronize(0), cuda.allocate(64)), (719, Err(719)));
+            assert_eq!(cuda.current(contexts[0]), 0);
+            assert_eq!(cuda.synchronize(0), 0);
+        },
+    );
+}
+
+#[test]
+fn copies_between_gpus_are_lost_and_nobody_says_so() {
+    let more = json!({"pairs": [
+        {"from": 0, "to": 1, "copies": "zero"},
+        {"from": 1, "to": 0, "copies": "drop"},
+    ]});
+    on(
+        "misbehaviour::copies_between_gpus_are_lost_and_nobody_says_so",
+        &machine(&more),
+        |cuda| {
+            let contexts = cuda.start(2);
+            let here = cuda.allocate(64).expect("memory");
+            assert_eq!(cuda.upload(here, b"here"), 0);
+            assert_eq!(cuda.current(contexts[1]), 0);
+            let there = cuda.allocate(64).expect("memory");
+            assert_eq!(cuda.upload(there, b"there"), 0);
+            assert_eq!(cuda.peer_copy((here, contexts[0]), (there, contexts[1]), 4), 0);
+            assert_eq!(cuda.download(here, 4), Ok(b"here".to_vec()));
+            assert_eq!(cuda.peer_copy((there, contexts[1]), (here, contexts[0]), 4), 0);
+            assert_eq!(cuda.download(there, 5), Ok(b"\0\0\0\0e".to_vec()));
+            assert_eq!(cuda.copy(there + 8, there + 4, 1), 0, "its own memory is sound");
+            assert_eq!(cuda.download(there + 8, 1), Ok(b"e".to_vec()));
+        },
+    );
+}
+
+#[test]
+fn a_function_takes_its_time() {
+    let more = json!({"stall": {"cuStreamSynchronize": 60}});
+    on("misbehaviour::a_function_takes_its_time", &machine(&more), |cuda| {
+        cuda.start(1);
+        let begun = Instant::now();
+        assert_eq!(cuda.synchronize(0), 0);
+        assert!(begun.elapsed() >= Duration::from_millis(60));
+    });
+}
+
+#[test]
+fn codes_have_names() {
+    on("misbehaviour::codes_have_names", &machine(&json!({})), |cuda| {
+        // From cuda.h.
+        assert_eq!(cuda.error_name(220).as_deref(), Some("CUDA_ERROR_NVLINK_UNCORRECTABLE"));
+        assert_eq!(cuda.error_name(0).as_deref(), Some("CUDA_SUCCESS"));
+        assert_eq!(cuda.error_name(4711), None);
+    });
+}
+
+/// One test for each list, as each is a process's.
+macro_rules! visible {
+    ($( $name:ident: $list:literal => $places:expr; )*) => { $(
+        #[test]
+        fn $name() {
+            let four = json!({"gpus": [{}, {}, {}, {}]});
+            seeing(concat!("misbehaviour::", stringify!($name)), &four, Some($list), |cuda| {
+                let wanted: &[u8] = $places;
+                assert_eq!(cuda.init(), if wanted.is_empty() { 100 } else { 0 });
+                let found: Vec<u8> = (0..cuda.count()).map(|device| cuda.place(device)).collect();
+                assert_eq!(found, wanted);
+                assert_eq!(cuda.retain(cuda.count()), Err(101));
+            });
+        }
+    )* };
+}
+
+visible! {
+    seen_in_the_order_of_the_list: "2, 0" => &[2, 0];
+    seen_up_to_the_first_that_is_none: "1,7,2" => &[1];
+    seen_none_after_minus_one: "3,-1,0" => &[3];
+    seen_by_uuid: "GPU-67707500-0000-0000-0000-000000000003,1" => &[3, 1];
+    seen_by_the_beginning_of_a_uuid_of_many: "0,GPU-6770" => &[0];
+    seen_none_of_an_empty_list: "" => &[];
+    seen_none_of_nonsense: "all" => &[];
+}

@@ -1,0 +1,228 @@
+//! What works: bytes arrive, kernels compute, events tell the order.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::driver::on;
+
+fn two() -> Value {
+    json!({
+        "driver_version": 13_000,
+        "gpu": {"memory": 1 << 30},
+        "gpus": [{"bdf": "0000:03:00.0"}, {"bdf": "0000:05:00.0"}],
+        "pair": {"can_access": true},
+    })
+}
+
+/// A second, in nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn memory_is_real_and_its_ends_are_known() {
+    on("work::memory_is_real_and_its_ends_are_known", &two(), |cuda| {
+        let contexts = cuda.start(2);
+        assert_eq!(cuda.device(), Ok(0));
+        let first = cuda.allocate(10_000).expect("memory");
+        let second = cuda.allocate(10_000).expect("memory");
+        assert!(first % 65_536 == 0 && second.abs_diff(first) >= 65_536);
+        assert_eq!(cuda.info(), ((1 << 30) - 20_000, 1 << 30));
+        assert_eq!(cuda.upload(first + 9_997, b"end"), 0);
+        assert_eq!(cuda.copy(second, first + 9_996, 4), 0);
+        assert_eq!(cuda.download(second, 4), Ok(b"\0end".to_vec()));
+        assert_eq!(cuda.fill(second, 0x0102_0304, 2), 0);
+        assert_eq!(cuda.download(second + 3, 3), Ok(vec![1, 4, 3]));
+
+        // Out of an allocation, over its end, and of none at all.
+        assert_eq!(cuda.upload(first + 9_998, b"end"), 1);
+        assert_eq!(cuda.copy(second, first + 9_999, 2), 1);
+        assert_eq!(cuda.download(64, 1), Err(1));
+        assert_eq!(cuda.fill(second + 2, 0, 1), 1, "not a multiple of 4");
+        assert_eq!(cuda.allocate(1 << 30), Err(2), "more than is left");
+        assert_eq!(cuda.allocate(usize::MAX), Err(2));
+        assert_eq!(cuda.allocate(0), Err(1));
+        assert_eq!(cuda.free(first + 1), 1);
+        assert_eq!((cuda.free(first), cuda.free(first)), (0, 1));
+        assert_eq!(cuda.current(contexts[1]), 0);
+        assert_eq!(
+            (cuda.device(), cuda.info().0),
+            (Ok(1), 1 << 30),
+            "the other's is its own"
+        );
+        assert_eq!(cuda.current(0), 0);
+        assert_eq!(cuda.allocate(1), Err(201), "no context");
+        assert_eq!(cuda.current(contexts[0]), 0);
+        assert_eq!(cuda.release(0), 0);
+        assert_eq!(cuda.free(second), 1, "the context took it along");
+    });
+}
+
+#[test]
+fn host_memory_is_pinned_or_registered_once() {
+    on("work::host_memory_is_pinned_or_registered_once", &two(), |cuda| {
+        cuda.start(1);
+        let pinned = cuda.pinned(4096);
+        assert_eq!(cuda.device_pointer(pinned), Ok(pinned.addr() as u64));
+        let mut own = vec![0_u8; 8192];
+        let start = own.as_mut_ptr();
+        assert_eq!(cuda.device_pointer(start), Err(1));
+        assert_eq!((cuda.register(&mut own), cuda.register(&mut own[100..200])), (0, 712));
+        assert_eq!(cuda.device_pointer(start), Ok(start.addr() as u64));
+        // A kernel writes where the CPU looks.
+        assert_eq!(cuda.launch("fill_pattern", &[pinned.addr() as u64, 2, 0, 0], 1, 0), 0);
+        // SAFETY: allocated above, and the work is done.
+        let word = unsafe { pinned.cast::<u32>().read() };
+        // Word 0 of pattern 0, computed with Python's integers (crates/gpu/src/pattern.rs).
+        assert_eq!(word, 0xdc1b_77ae);
+        assert_eq!((cuda.unregister(&mut own), cuda.unregister(&mut own)), (0, 713));
+        assert_eq!(cuda.launch("fill_pattern", &[start.addr() as u64, 2, 0, 0], 1, 0), 0);
+        assert_eq!(cuda.synchronize(0), 700);
+    });
+}
+
+#[test]
+fn kernels_compute_what_their_text_says() {
+    on("work::kernels_compute_what_their_text_says", &two(), |cuda| {
+        cuda.start(1);
+        let memory = cuda.allocate(4096).expect("memory");
+        let key = 0x1234_5678_9abc_def0_u64.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        assert_eq!(cuda.launch("fill_pattern", &[memory, 512, key, 999], 2, 0), 0);
+        // As above, word 1000 of that seed's pattern.
+        assert_eq!(cuda.download(memory + 4, 4), Ok(0x3faf_5197_u32.to_le_bytes().to_vec()));
+        let result = cuda.allocate(16).expect("memory");
+        let check = |first: u64| {
+            assert_eq!(cuda.upload(result, &[[0; 8], [0xff; 8]].concat()), 0);
+            assert_eq!(
+                cuda.launch("check_pattern", &[memory, 512, key, first, result], 2, 0),
+                0
+            );
+            let found = cuda.download(result, 16).expect("the result");
+            let words: Vec<u64> = found
+                .chunks(8)
+                .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight")))
+                .collect();
+            (words[0], words[1])
+        };
+        assert_eq!(check(999), (0, u64::MAX));
+        assert_eq!(cuda.fill(memory + 400, 7, 3), 0);
+        assert_eq!(check(999), (3, 100));
+
+        let copy = cuda.allocate(4096).expect("memory");
+        assert_eq!(cuda.launch("copy_words", &[copy, memory + 16, 4], 1, 0), 0);
+        assert_eq!(cuda.download(copy, 64), cuda.download(memory + 16, 64));
+        assert_eq!(cuda.download(copy + 64, 4), Ok(vec![0; 4]), "and no more");
+
+        // A ring of three addresses: 0 → 64 → 8 → 0, and one that leads out of it.
+        for (at, to) in [(0, copy + 64), (64, copy + 8), (8, copy), (16, copy + 4096)] {
+            assert_eq!(cuda.upload(copy + at, &u64::to_le_bytes(to)), 0);
+        }
+        let chase = |start: u64, hops: u64, block: u64| {
+            assert_eq!(cuda.fill(result, 0, 2), 0);
+            let parameters = [start, hops, block, result, copy, copy + 4096];
+            assert_eq!(cuda.launch("chase", &parameters, 2, 0), 0);
+            u64::from_le_bytes(cuda.download(result, 8).expect("the result").try_into().expect("eight"))
+        };
+        assert_eq!(chase(copy, 5, 1), copy + 8);
+        assert_eq!(chase(copy, 0, 0), copy);
+        assert_eq!(chase(copy, 5, 2), 0, "no such block");
+        assert_eq!(chase(copy + 16, 1, 0), copy + 4096, "it is not looked at");
+        assert_eq!(chase(copy + 16, 2, 0), u64::MAX);
+        assert_eq!(chase(copy + 4, 1, 0), u64::MAX);
+        assert_eq!(cuda.launch("hold", &[result, SECOND], 1, 0), 0);
+        assert_eq!(cuda.synchronize(0), 0);
+
+        let module = cuda.module(&["ping", "unheard_of"]).expect("a module");
+        assert!(cuda.function(module, "ping").is_ok());
+        assert_eq!(cuda.function(module, "ping_pong"), Err(500), "not in the text");
+        assert_eq!(cuda.function(module, "unheard_of"), Err(500), "not known here");
+    });
+}
+
+#[test]
+fn two_sides_wait_for_each_other_and_what_comes_after_waits_for_them() {
+    let test = "work::two_sides_wait_for_each_other_and_what_comes_after_waits_for_them";
+    on(test, &two(), |cuda| {
+        let contexts = cuda.start(2);
+        let here = cuda.allocate(64).expect("memory");
+        let (begun, ended, stream) = (cuda.event(), cuda.event(), cuda.stream());
+        assert_eq!(cuda.event_query(ended), 0, "never recorded");
+        assert_eq!(cuda.elapsed(begun, ended), Err(400));
+        assert_eq!(cuda.current(contexts[1]), 0);
+        let there = cuda.allocate(64).expect("memory");
+        let other_stream = cuda.stream();
+        assert_eq!(cuda.enable(contexts[0]), 0);
+        assert_eq!(cuda.current(contexts[0]), 0);
+        assert_eq!(cuda.enable(contexts[1]), 0);
+
+        assert_eq!(cuda.record(begun, stream), 0);
+        assert_eq!(cuda.launch("ping", &[here, there, 200, 20 * SECOND], 1, stream), 0);
+        assert_eq!(cuda.record(ended, stream), 0);
+        assert_eq!((cuda.query(stream), cuda.event_query(ended)), (600, 600));
+        assert_eq!(cuda.elapsed(begun, ended), Err(600));
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(cuda.current(contexts[1]), 0);
+        assert_eq!(
+            cuda.launch("ping_pong", &[there, here, 200, 20 * SECOND], 1, other_stream),
+            0
+        );
+        assert_eq!(cuda.wait(other_stream, ended), 0);
+        assert_eq!(cuda.synchronize(other_stream), 0);
+        assert_eq!(cuda.current(contexts[0]), 0);
+        assert_eq!(cuda.event_query(ended), 0, "it was waited for");
+        assert!(
+            cuda.elapsed(begun, ended)
+                .is_ok_and(|time| (20.0..20_000.0).contains(&time))
+        );
+        assert!(cuda.elapsed(ended, begun).is_ok_and(|time| time < -20.0));
+        assert_eq!(cuda.synchronize(stream), 0);
+        for flag in [here, there] {
+            assert_eq!(cuda.download(flag, 4), Ok(200_u32.to_le_bytes().to_vec()));
+        }
+
+        // Alone: the other side is told that it is over.
+        assert_eq!(cuda.fill(here, 0, 1), 0);
+        let start = Instant::now();
+        assert_eq!(cuda.launch("ping_pong", &[here, there, 1, SECOND / 20], 1, stream), 0);
+        assert_eq!(cuda.synchronize(stream), 0);
+        assert!(start.elapsed() >= Duration::from_millis(50));
+        assert_eq!(cuda.download(there, 4), Ok(vec![0xff; 4]));
+    });
+}
+
+#[test]
+fn peers_reach_each_other_where_they_were_let() {
+    let mut machine = two();
+    machine["pairs"] = json!([{"from": 1, "to": 0, "can_access": false}]);
+    on("work::peers_reach_each_other_where_they_were_let", &machine, |cuda| {
+        let contexts = cuda.start(2);
+        let here = cuda.allocate(64).expect("memory");
+        assert_eq!(cuda.current(contexts[1]), 0);
+        let there = cuda.allocate(64).expect("memory");
+        assert_eq!(cuda.upload(there, b"there"), 0);
+        assert_eq!(cuda.enable(contexts[0]), 217, "not this way");
+
+        assert_eq!(cuda.current(contexts[0]), 0);
+        assert_eq!(
+            cuda.peer_copy((here, contexts[0]), (there, contexts[1]), 5),
+            0,
+            "without access"
+        );
+        assert_eq!(cuda.download(here, 5), Ok(b"there".to_vec()));
+        assert_eq!(
+            cuda.peer_copy((here, contexts[1]), (there, contexts[1]), 5),
+            1,
+            "not that GPU's"
+        );
+        assert_eq!(cuda.disable(contexts[1]), 705);
+        assert_eq!((cuda.enable(contexts[1]), cuda.enable(contexts[1])), (0, 704));
+        assert_eq!(cuda.enable(contexts[0]), 201, "itself");
+        assert_eq!(cuda.launch("copy_words", &[there + 16, here, 1], 1, 0), 0);
+        assert_eq!(cuda.download(there + 16, 5), Ok(b"there".to_vec()));
+        assert_eq!((cuda.disable(contexts[1]), cuda.disable(contexts[1])), (0, 705));
+        assert_eq!(cuda.launch("copy_words", &[there, here, 1], 1, 0), 0);
+        assert_eq!(cuda.synchronize(0), 700);
+        assert_eq!(cuda.allocate(64), Err(700), "from now on");
+        assert_eq!(cuda.current(contexts[1]), 0, "but of this GPU");
+        assert!(cuda.allocate(64).is_ok());
+    });
+}
