@@ -95,17 +95,23 @@ pub extern "C" fn fake_count(what: u32) -> i64 {
     }
 }
 
-/// The kernels and the widths of their parameters in bytes, written from the comments of kernels.ptx.
+/// The kernels of the module that was loaded, and of each parameter whether it is of 64 bits, else of 32.
 #[cfg(not(old))]
-const KERNELS: [(&str, &str); 7] = [
-    ("ping_pong", "8848"),
-    ("fill_pattern", "8888"),
-    ("check_pattern", "88888"),
-    ("copy_words", "888"),
-    ("chase", "844888"),
-    ("hold", "88"),
-    ("ping", "8848"),
-];
+static KERNELS: Mutex<Vec<(String, Vec<bool>)>> = Mutex::new(Vec::new());
+
+/// Reads the declarations of a PTX text: `.entry name(`, and a line `.param .u64 name` or `.param .u32 name` each.
+#[cfg(not(old))]
+fn declared(text: &str) -> Vec<(String, Vec<bool>)> {
+    let entries = text.split(".entry ").skip(1);
+    entries
+        .map(|entry| {
+            let (name, rest) = entry.split_once('(').unwrap();
+            let (parameters, _) = rest.split_once(')').unwrap();
+            let wide = parameters.split(',').map(|parameter| parameter.contains(".u64"));
+            (name.to_owned(), wide.collect())
+        })
+        .collect()
+}
 
 fn failure(function: &str) -> u32 {
     FAILURES.lock().unwrap().get(function).copied().unwrap_or(0)
@@ -267,15 +273,18 @@ functions! {
         unsafe { put(out, start.expose_provenance() as u64) }
     }
 
-    // A function's handle is its number in this list, from 1.
+    // A function's handle is its number among the kernels, from 1.
     #[cfg(not(old))]
-    fn cuModuleLoadData(out: *mut usize, _text: *const c_char) { unsafe { put(out, 0x40d) } }
+    fn cuModuleLoadData(out: *mut usize, text: *const c_char) {
+        *KERNELS.lock().unwrap() = declared(&unsafe { CStr::from_ptr(text) }.to_string_lossy());
+        unsafe { put(out, 0x40d) }
+    }
     #[cfg(not(old))]
     fn cuModuleUnload(_module: usize) { 0 }
     #[cfg(not(old))]
     fn cuModuleGetFunction(out: *mut usize, _module: usize, name: *const c_char) {
         let name = unsafe { CStr::from_ptr(name) };
-        match KERNELS.iter().position(|(kernel, _)| *kernel == name.to_string_lossy()) {
+        match KERNELS.lock().unwrap().iter().position(|(kernel, _)| *kernel == name.to_string_lossy()) {
             Some(position) => unsafe { put(out, position + 1) },
             None => 500,
         }
@@ -287,13 +296,13 @@ functions! {
         parameters: *const *const c_void, _extra: *const c_void
     ) {
         if (y, z, threads_y, threads_z, shared) != (1, 1, 1, 1, 0) { return INVALID_VALUE; }
-        let (name, widths) = KERNELS[function - 1];
+        let (name, widths) = KERNELS.lock().unwrap()[function - 1].clone();
         let mut words = format!("{name} {x}x{threads}:");
-        for (position, width) in widths.bytes().enumerate() {
+        for (position, wide) in widths.into_iter().enumerate() {
             let place = unsafe { parameters.add(position).read() };
-            let value = match width {
-                b'4' => u64::from(unsafe { place.cast::<u32>().read() }),
-                _ => unsafe { place.cast::<u64>().read() },
+            let value = match wide {
+                false => u64::from(unsafe { place.cast::<u32>().read() }),
+                true => unsafe { place.cast::<u64>().read() },
             };
             words.push_str(&format!(" {value:#x}"));
         }
