@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::answer::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, Return, whole};
 use crate::context::reaches;
-use crate::memory::{Block, Kind, range};
+use crate::delivery::Delivery;
+use crate::memory::{Block, Kind, pointer, range};
 
 /// What this engine knows.
 pub const NAMES: [&str; 7] = [
@@ -195,10 +196,13 @@ impl Kernel {
                 Ok(())
             }
             Self::CopyWords { to, from, vectors } => {
-                let _target = reached(gpu, to, vectors, 16)?;
-                let _source = reached(gpu, from, vectors, 16)?;
+                if vectors == 0 {
+                    return Ok(());
+                }
+                let target = reached(gpu, to, vectors, 16)?;
+                let source = reached(gpu, from, vectors, 16)?;
                 // SAFETY: both ranges were reached, and are held.
-                unsafe { std::ptr::copy(pointer::<u8>(from), pointer::<u8>(to), vectors as usize * 16) };
+                unsafe { Delivery::of_kernel(&source, &target).carry(to, from, vectors as usize * 16) };
                 Ok(())
             }
             Self::Chase {
@@ -261,10 +265,6 @@ fn reached(gpu: usize, address: u64, count: u64, size: usize) -> Result<Block, R
         0 => Ok(block),
         _ => Err(MISALIGNED_ADDRESS),
     }
-}
-
-fn pointer<T>(address: u64) -> *mut T {
-    std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
 /// A word that two sides pass to each other.
