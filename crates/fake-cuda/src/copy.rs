@@ -119,20 +119,14 @@ pub extern "C" fn cuMemcpyPeerAsync(
     })
 }
 
-fn fill<T: Copy + Send + 'static>(to: u64, value: T, count: usize, stream: usize, gpu: usize) -> Result<(), Return> {
+fn fill(to: u64, bytes: usize, stream: usize, gpu: usize, write: impl FnOnce() + Send + 'static) -> Result<(), Return> {
     let stream = stream_of(stream, gpu)?;
-    if count == 0 {
+    if bytes == 0 {
         return Ok(());
     }
-    let bytes = count.checked_mul(size_of::<T>()).ok_or(INVALID_VALUE)?;
     let target = range(to, bytes).ok_or(INVALID_VALUE)?;
-    if !to.is_multiple_of(size_of::<T>() as u64) {
-        return Err(INVALID_VALUE);
-    }
     stream.put(Work::Now(Box::new(move || {
-        // SAFETY: aligned, and in a block, which is held here; the CPU and other work keep away until the stream is done.
-        unsafe { std::slice::from_raw_parts_mut(pointer::<std::mem::MaybeUninit<T>>(to), count) }
-            .fill(std::mem::MaybeUninit::new(value));
+        write();
         drop(target);
         Ok(())
     })));
@@ -142,11 +136,30 @@ fn fill<T: Copy + Send + 'static>(to: u64, value: T, count: usize, stream: usize
 /// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) -> Return {
-    answer_here("cuMemsetD8Async", |gpu| fill(to, value, bytes, stream, gpu))
+    answer_here("cuMemsetD8Async", |gpu| {
+        fill(to, bytes, stream, gpu, move || {
+            // SAFETY: `fill` calls this while it holds the block that has these bytes.
+            unsafe { pointer::<u8>(to).write_bytes(value, bytes) };
+        })
+    })
 }
 
 /// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD32Async(to: u64, value: u32, words: usize, stream: usize) -> Return {
-    answer_here("cuMemsetD32Async", |gpu| fill(to, value, words, stream, gpu))
+    answer_here("cuMemsetD32Async", |gpu| {
+        let bytes = words.checked_mul(4).ok_or(INVALID_VALUE)?;
+        if !to.is_multiple_of(4) {
+            return Err(INVALID_VALUE);
+        }
+        fill(to, bytes, stream, gpu, move || {
+            let (mut at, mut left) = (pointer::<u32>(to), words);
+            while left > 0 {
+                // SAFETY: aligned, and as above.
+                unsafe { *at = value };
+                at = at.wrapping_add(1);
+                left -= 1;
+            }
+        })
+    })
 }

@@ -163,9 +163,12 @@ impl Kernel {
             }
             Self::FillPattern { to, words, key, first } => {
                 let _target = reached(gpu, to, words, 4)?;
-                for index in 0..words {
-                    // SAFETY: within what was reached, which is held; no reference to it is made.
-                    unsafe { pointer::<u32>(to + index * 4).write_volatile(pattern(key, first.wrapping_add(index))) };
+                let (mut at, mut index) = (pointer::<u32>(to), 0);
+                while index < words {
+                    // SAFETY: within what was reached, which is held; nobody else touches it before the stream is done.
+                    unsafe { *at = pattern(key, first.wrapping_add(index)) };
+                    at = at.wrapping_add(1);
+                    index += 1;
                 }
                 Ok(())
             }
@@ -178,20 +181,22 @@ impl Kernel {
             } => {
                 let _source = reached(gpu, from, words, 4)?;
                 let _result = reached(gpu, result, 2, 8)?;
-                let is_wrong = |index: &u64| {
-                    // SAFETY: within what was reached, which is held; no reference to it is made.
-                    let seen = unsafe { pointer::<u32>(from + index * 4).read_volatile() };
-                    seen != pattern(key, first.wrapping_add(*index))
-                };
-                let mut wrong = (0..words).filter(is_wrong);
-                if let Some(lowest) = wrong.next() {
-                    let count = 1 + wrong.count() as u64;
-                    // SAFETY: as above, of the result; nobody else touches it before the stream is done.
-                    unsafe {
-                        let (differ, least) = (pointer::<u64>(result), pointer::<u64>(result + 8));
-                        differ.write(differ.read().wrapping_add(count));
-                        least.write(least.read().min(lowest));
+                let (mut at, mut index) = (pointer::<u32>(from), 0);
+                let (mut count, mut lowest) = (0, u64::MAX);
+                while index < words {
+                    // SAFETY: as above.
+                    if unsafe { *at } != pattern(key, first.wrapping_add(index)) {
+                        count += 1;
+                        lowest = lowest.min(index);
                     }
+                    at = at.wrapping_add(1);
+                    index += 1;
+                }
+                // SAFETY: as above, of the result.
+                unsafe {
+                    let (differ, least) = (pointer::<u64>(result), pointer::<u64>(result + 8));
+                    *differ = (*differ).wrapping_add(count);
+                    *least = (*least).min(lowest);
                 }
                 Ok(())
             }
@@ -227,7 +232,9 @@ impl Kernel {
     }
 }
 
-/// The pattern's word at an index: the upper half of one xorshift step (13, 7, 17).
+/// The pattern's word at an index: the upper half of one xorshift step (13, 7, 17). This library is built without optimisation,
+/// and memory has many words: hence this, and the plain loops over them.
+#[inline(always)]
 fn pattern(key: u64, index: u64) -> u32 {
     let mut x = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key;
     x ^= x << 13;
