@@ -310,12 +310,12 @@ impl Flag {
                 STOP => return false,
                 _ => {}
             }
-            if looks.is_multiple_of(64) {
+            if looks.is_multiple_of(256) {
                 if begun.elapsed() >= Duration::from_nanos(limit) || whole(self.gpu).is_err() {
                     return false;
                 }
-                // The other side may need this core.
-                std::thread::yield_now();
+                // The other side may need this core, and sleepers get one back sooner than those who spin.
+                std::thread::sleep(Duration::from_micros(10));
             }
         }
         false
