@@ -4,46 +4,9 @@ use std::ffi::c_void;
 
 use crate::answer::{INVALID_VALUE, Return, answer_here, whole};
 use crate::context::gpu_of;
-use crate::machine;
-use crate::memory::{Block, Kind, device_range, range};
+use crate::delivery::Delivery;
+use crate::memory::{device_range, pointer, range};
 use crate::stream::{Work, stream_of};
-
-/// Addresses as numbers: pointers do not go into another thread.
-fn pointer<T>(address: u64) -> *mut T {
-    std::ptr::with_exposed_provenance_mut(address as usize)
-}
-
-/// Copies; the ranges may overlap.
-///
-/// # Safety
-///
-/// `bytes` bytes can be read at `from` and written at `to`.
-unsafe fn copy_bytes(to: u64, from: u64, bytes: usize) {
-    // SAFETY: this function's own condition.
-    unsafe { std::ptr::copy(pointer::<u8>(from), pointer::<u8>(to), bytes) };
-}
-
-/// What becomes of a copy from one GPU's memory to another's.
-#[derive(Clone, Copy)]
-enum Delivery {
-    Bytes,
-    Zeros,
-    Nothing,
-}
-
-impl Delivery {
-    fn between(from: &Block, to: &Block) -> Self {
-        let (from, to) = match (from.kind, to.kind) {
-            (Kind::Device, Kind::Device) if from.gpu != to.gpu => (from.gpu, to.gpu),
-            _ => return Self::Bytes,
-        };
-        match machine::pair(from, to, "copies").and_then(|copies| copies.as_str()) {
-            Some("zero") => Self::Zeros,
-            Some("drop") => Self::Nothing,
-            _ => Self::Bytes,
-        }
-    }
-}
 
 /// A copy between two places that CUDA knows.
 fn known_to_known(to: u64, from: u64, bytes: usize, stream: usize, gpu: usize) -> Result<(), Return> {
@@ -54,13 +17,8 @@ fn known_to_known(to: u64, from: u64, bytes: usize, stream: usize, gpu: usize) -
     let target = range(to, bytes).ok_or(INVALID_VALUE)?;
     let source = range(from, bytes).ok_or(INVALID_VALUE)?;
     stream.put(Work::Now(Box::new(move || {
-        match Delivery::between(&source, &target) {
-            // SAFETY: both ranges lie in blocks, which are held here.
-            Delivery::Bytes => unsafe { copy_bytes(to, from, bytes) },
-            // SAFETY: as above.
-            Delivery::Zeros => unsafe { pointer::<u8>(to).write_bytes(0, bytes) },
-            Delivery::Nothing => {}
-        }
+        // SAFETY: both ranges lie in blocks, which are held here.
+        unsafe { Delivery::of_copy(&source, &target, bytes).carry(to, from, bytes) };
         drop((source, target));
         Ok(())
     })));
@@ -91,8 +49,9 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, byte
         // SAFETY: this function's own condition.
         let staged = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) }.to_vec();
         stream.put(Work::Now(Box::new(move || {
+            let from = staged.as_ptr().expose_provenance() as u64;
             // SAFETY: the target is in a block, which is held here; the source is a vector as long.
-            unsafe { pointer::<u8>(to).copy_from_nonoverlapping(staged.as_ptr(), bytes) };
+            unsafe { Delivery::of_upload(&target, bytes).carry(to, from, bytes) };
             drop(target);
             Ok(())
         })));
@@ -124,7 +83,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes:
         stream.finish();
         whole(stream.gpu)?;
         // SAFETY: the source is in a block, which is held until after; the target is valid by this function's own condition.
-        unsafe { copy_bytes(target, from, bytes) };
+        unsafe { Delivery::of_download(&source, bytes).carry(target, from, bytes) };
         drop(source);
         Ok(())
     })
@@ -160,20 +119,14 @@ pub extern "C" fn cuMemcpyPeerAsync(
     })
 }
 
-fn fill<T: Copy + Send + 'static>(to: u64, value: T, count: usize, stream: usize, gpu: usize) -> Result<(), Return> {
+fn fill(to: u64, bytes: usize, stream: usize, gpu: usize, write: impl FnOnce() + Send + 'static) -> Result<(), Return> {
     let stream = stream_of(stream, gpu)?;
-    if count == 0 {
+    if bytes == 0 {
         return Ok(());
     }
-    let bytes = count.checked_mul(size_of::<T>()).ok_or(INVALID_VALUE)?;
     let target = range(to, bytes).ok_or(INVALID_VALUE)?;
-    if !to.is_multiple_of(size_of::<T>() as u64) {
-        return Err(INVALID_VALUE);
-    }
     stream.put(Work::Now(Box::new(move || {
-        // SAFETY: aligned, and in a block, which is held here; the CPU and other work keep away until the stream is done.
-        unsafe { std::slice::from_raw_parts_mut(pointer::<std::mem::MaybeUninit<T>>(to), count) }
-            .fill(std::mem::MaybeUninit::new(value));
+        write();
         drop(target);
         Ok(())
     })));
@@ -183,11 +136,30 @@ fn fill<T: Copy + Send + 'static>(to: u64, value: T, count: usize, stream: usize
 /// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) -> Return {
-    answer_here("cuMemsetD8Async", |gpu| fill(to, value, bytes, stream, gpu))
+    answer_here("cuMemsetD8Async", |gpu| {
+        fill(to, bytes, stream, gpu, move || {
+            // SAFETY: `fill` calls this while it holds the block that has these bytes.
+            unsafe { pointer::<u8>(to).write_bytes(value, bytes) };
+        })
+    })
 }
 
 /// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD32Async(to: u64, value: u32, words: usize, stream: usize) -> Return {
-    answer_here("cuMemsetD32Async", |gpu| fill(to, value, words, stream, gpu))
+    answer_here("cuMemsetD32Async", |gpu| {
+        let bytes = words.checked_mul(4).ok_or(INVALID_VALUE)?;
+        if !to.is_multiple_of(4) {
+            return Err(INVALID_VALUE);
+        }
+        fill(to, bytes, stream, gpu, move || {
+            let (mut at, mut left) = (pointer::<u32>(to), words);
+            while left > 0 {
+                // SAFETY: aligned, and as above.
+                unsafe { *at = value };
+                at = at.wrapping_add(1);
+                left -= 1;
+            }
+        })
+    })
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::answer::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, Return, whole};
 use crate::context::reaches;
-use crate::memory::{Block, Kind, range};
+use crate::delivery::Delivery;
+use crate::memory::{Block, Kind, pointer, range};
 
 /// What this engine knows.
 pub const NAMES: [&str; 7] = [
@@ -162,9 +163,12 @@ impl Kernel {
             }
             Self::FillPattern { to, words, key, first } => {
                 let _target = reached(gpu, to, words, 4)?;
-                for index in 0..words {
-                    // SAFETY: within what was reached, which is held; no reference to it is made.
-                    unsafe { pointer::<u32>(to + index * 4).write_volatile(pattern(key, first.wrapping_add(index))) };
+                let (mut at, mut index) = (pointer::<u32>(to), 0);
+                while index < words {
+                    // SAFETY: within what was reached, which is held; nobody else touches it before the stream is done.
+                    unsafe { *at = pattern(key, first.wrapping_add(index)) };
+                    at = at.wrapping_add(1);
+                    index += 1;
                 }
                 Ok(())
             }
@@ -177,28 +181,33 @@ impl Kernel {
             } => {
                 let _source = reached(gpu, from, words, 4)?;
                 let _result = reached(gpu, result, 2, 8)?;
-                let is_wrong = |index: &u64| {
-                    // SAFETY: within what was reached, which is held; no reference to it is made.
-                    let seen = unsafe { pointer::<u32>(from + index * 4).read_volatile() };
-                    seen != pattern(key, first.wrapping_add(*index))
-                };
-                let mut wrong = (0..words).filter(is_wrong);
-                if let Some(lowest) = wrong.next() {
-                    let count = 1 + wrong.count() as u64;
-                    // SAFETY: as above, of the result; nobody else touches it before the stream is done.
-                    unsafe {
-                        let (differ, least) = (pointer::<u64>(result), pointer::<u64>(result + 8));
-                        differ.write(differ.read().wrapping_add(count));
-                        least.write(least.read().min(lowest));
+                let (mut at, mut index) = (pointer::<u32>(from), 0);
+                let (mut count, mut lowest) = (0, u64::MAX);
+                while index < words {
+                    // SAFETY: as above.
+                    if unsafe { *at } != pattern(key, first.wrapping_add(index)) {
+                        count += 1;
+                        lowest = lowest.min(index);
                     }
+                    at = at.wrapping_add(1);
+                    index += 1;
+                }
+                // SAFETY: as above, of the result.
+                unsafe {
+                    let (differ, least) = (pointer::<u64>(result), pointer::<u64>(result + 8));
+                    *differ = (*differ).wrapping_add(count);
+                    *least = (*least).min(lowest);
                 }
                 Ok(())
             }
             Self::CopyWords { to, from, vectors } => {
-                let _target = reached(gpu, to, vectors, 16)?;
-                let _source = reached(gpu, from, vectors, 16)?;
+                if vectors == 0 {
+                    return Ok(());
+                }
+                let target = reached(gpu, to, vectors, 16)?;
+                let source = reached(gpu, from, vectors, 16)?;
                 // SAFETY: both ranges were reached, and are held.
-                unsafe { std::ptr::copy(pointer::<u8>(from), pointer::<u8>(to), vectors as usize * 16) };
+                unsafe { Delivery::of_kernel(&source, &target).carry(to, from, vectors as usize * 16) };
                 Ok(())
             }
             Self::Chase {
@@ -223,7 +232,9 @@ impl Kernel {
     }
 }
 
-/// The pattern's word at an index: the upper half of one xorshift step (13, 7, 17).
+/// The pattern's word at an index: the upper half of one xorshift step (13, 7, 17). This library is built without optimisation,
+/// and memory has many words: hence this, and the plain loops over them.
+#[inline(always)]
 fn pattern(key: u64, index: u64) -> u32 {
     let mut x = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key;
     x ^= x << 13;
@@ -263,10 +274,6 @@ fn reached(gpu: usize, address: u64, count: u64, size: usize) -> Result<Block, R
     }
 }
 
-fn pointer<T>(address: u64) -> *mut T {
-    std::ptr::with_exposed_provenance_mut(address as usize)
-}
-
 /// A word that two sides pass to each other.
 struct Flag {
     gpu: usize,
@@ -303,12 +310,12 @@ impl Flag {
                 STOP => return false,
                 _ => {}
             }
-            if looks.is_multiple_of(64) {
+            if looks.is_multiple_of(256) {
                 if begun.elapsed() >= Duration::from_nanos(limit) || whole(self.gpu).is_err() {
                     return false;
                 }
-                // The other side may need this core.
-                std::thread::yield_now();
+                // The other side may need this core, and sleepers get one back sooner than those who spin.
+                std::thread::sleep(Duration::from_micros(10));
             }
         }
         false

@@ -16,6 +16,7 @@
 mod answer;
 mod context;
 mod copy;
+mod delivery;
 mod device;
 mod event;
 mod failure;

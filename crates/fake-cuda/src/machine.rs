@@ -21,7 +21,7 @@
 //!   "errors": {"cuInit": 802}, "hang_in": "cuInit", "stall": {"cuStreamSynchronize": 250},
 //!   "errors_after": {"cuMemcpyPeerAsync": {"calls": 100, "code": 220, "sticky": true}},
 //!   "gpus": [{"errors": {"cuDevicePrimaryCtxRetain": 46}},
-//!            {"errors_after": {"cuStreamSynchronize": {"calls": 3, "code": 719, "sticky": true}}}],
+//!            {"errors_after": {"cuStreamSynchronize": {"calls": 3, "code": 719, "sticky": true}}, "downloads": "flip"}],
 //!   "pair": {"copies": "zero"},
 //!   "pairs": [{"from": 1, "to": 0, "copies": "drop", "can_access": false}]
 //! }
@@ -33,7 +33,9 @@
 //!   that GPU, or for all where the whole machine's `errors_after` asks for it. So does a kernel's fault, of its GPU. Pushing,
 //!   popping, retaining and releasing contexts go on working, as do questions about devices and addresses.
 //! - `copies` of an ordered pair: what `cuMemcpyPeerAsync` and `cuMemcpyDtoDAsync` take from the one GPU's memory to the
-//!   other's arrives as zeros, or not at all, and they report success: a wrong setting of the IOMMU. Kernels are spared.
+//!   other's arrives as zeros (`"zero"`), not at all (`"drop"`) or with one bit wrong (`"flip"`), and they report success: a
+//!   wrong setting of the IOMMU, say. `kernel_copies` is the same of what the kernel `copy_words` takes, and `uploads` and
+//!   `downloads` of a GPU of copies from and to the host; but 64 bytes or less, results, arrive there.
 //! - Without `can_access` the pair's `cuCtxEnablePeerAccess` answers 217, and a kernel that touches the other's memory 700.
 
 use std::sync::LazyLock;

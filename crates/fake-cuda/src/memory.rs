@@ -86,6 +86,11 @@ pub fn device_range(address: u64, bytes: usize) -> Result<Block, Return> {
         .ok_or(INVALID_VALUE)
 }
 
+/// An address as the CPU uses it. Work carries numbers: pointers do not go into another thread.
+pub fn pointer<T>(address: u64) -> *mut T {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
 /// Forgets all that was allocated in a GPU's context.
 pub fn free_all(gpu: usize) {
     held(&BLOCKS).retain(|_, block| block.gpu != gpu);
@@ -180,7 +185,7 @@ pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, fla
         }
         let address = allocate(gpu, bytes, Kind::Pinned)?;
         // SAFETY: this function's own condition.
-        unsafe { put(out, std::ptr::with_exposed_provenance_mut(address as usize)) }
+        unsafe { put(out, pointer(address)) }
     })
 }
 

@@ -8,8 +8,7 @@
 //! - `"stall": {"FUNCTION": 250}`: a function sleeps that many milliseconds first;
 //! - `"hang_in": "FUNCTION"`: one sleeps for ever.
 //!
-//! In an element of `gpus`, `errors` and `errors_after` are of the calls that concern that GPU, as far as the library says
-//! which that is.
+//! In an element of `gpus`, all of these are of the calls that concern that GPU, as far as the library says which that is.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -87,13 +86,9 @@ impl Machine {
     /// One more call of a function, which may concern a GPU: how it is to fail. Where it is to stall or to hang, this does.
     #[must_use]
     pub fn called(&self, function: &str, gpu: Option<usize>) -> Option<Fault> {
-        if let Some(milliseconds) = self["stall"][function].as_u64() {
-            std::thread::sleep(Duration::from_millis(milliseconds));
-        }
-        if self["hang_in"] == function {
-            loop {
-                std::thread::sleep(Duration::from_secs(3600));
-            }
+        delay(self, function);
+        if let Some(gpu) = gpu {
+            delay(&self["gpus"][gpu], function);
         }
         // Both are counted in any case.
         let own = gpu.and_then(|gpu| {
@@ -110,6 +105,18 @@ impl Machine {
         let calls = calls.entry((gpu, function.to_owned())).or_default();
         *calls += 1;
         *calls - 1
+    }
+}
+
+/// Stalls or hangs where one object says so.
+fn delay(object: &Value, function: &str) {
+    if let Some(milliseconds) = object["stall"][function].as_u64() {
+        std::thread::sleep(Duration::from_millis(milliseconds));
+    }
+    if object["hang_in"] == function {
+        loop {
+            std::thread::sleep(Duration::from_secs(3600));
+        }
     }
 }
 

@@ -91,13 +91,47 @@ fn copies_between_gpus_are_lost_and_nobody_says_so() {
 }
 
 #[test]
+fn bits_are_wrong_between_kernels_and_hosts_too() {
+    let more = json!({
+        "gpus": [{"uploads": "flip"}, {"downloads": "zero"}],
+        "pair": {"can_access": true, "kernel_copies": "flip"},
+    });
+    let test = "misbehaviour::bits_are_wrong_between_kernels_and_hosts_too";
+    on(test, &machine(&more), |cuda| {
+        let contexts = cuda.start(2);
+        let here = cuda.allocate(128).expect("memory");
+        assert_eq!(cuda.upload(here, &[1; 100]), 0);
+        let mut wrong = vec![1; 100];
+        wrong[50] = 0x11;
+        assert_eq!(cuda.download(here, 100), Ok(wrong));
+        assert_eq!(cuda.upload(here, &[1; 64]), 0);
+        assert_eq!(cuda.download(here, 64), Ok(vec![1; 64]), "a result");
+        assert_eq!(cuda.current(contexts[1]), 0);
+        let there = cuda.allocate(128).expect("memory");
+        assert_eq!(cuda.enable(contexts[0]), 0);
+        assert_eq!(cuda.launch("copy_words", &[there, here, 2], 1, 0), 0);
+        let mut wrong = vec![1; 32];
+        wrong[16] = 0x11;
+        assert_eq!(cuda.download(there, 32), Ok(wrong));
+        assert_eq!(cuda.download(there, 100), Ok(vec![0; 100]));
+        assert_eq!(cuda.peer_copy((there, contexts[1]), (here, contexts[0]), 32), 0);
+        assert_eq!(cuda.download(there, 32), Ok(vec![1; 32]));
+    });
+}
+
+#[test]
 fn a_function_takes_its_time() {
-    let more = json!({"stall": {"cuStreamSynchronize": 60}});
+    let more = json!({"gpus": [{}, {"stall": {"cuStreamSynchronize": 40}}], "stall": {"cuStreamSynchronize": 20}});
     on("misbehaviour::a_function_takes_its_time", &machine(&more), |cuda| {
-        cuda.start(1);
+        let contexts = cuda.start(2);
         let begun = Instant::now();
         assert_eq!(cuda.synchronize(0), 0);
-        assert!(begun.elapsed() >= Duration::from_millis(60));
+        let one = begun.elapsed();
+        assert!(one >= Duration::from_millis(20), "{one:?}");
+        assert_eq!(cuda.current(contexts[1]), 0);
+        assert_eq!(cuda.synchronize(0), 0);
+        let other = begun.elapsed() - one;
+        assert!(other >= Duration::from_millis(60), "{other:?}");
     });
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use fake_nvml_build::{Driver, cuda};
+use libloading::os::unix::Library;
 use serde_json::{Value, json};
 
 use crate::driver::on;
@@ -225,4 +227,23 @@ fn peers_reach_each_other_where_they_were_let() {
         assert_eq!(cuda.current(contexts[1]), 0, "but of this GPU");
         assert!(cuda.allocate(64).is_ok());
     });
+}
+
+#[test]
+fn an_old_driver_lacks_what_is_newer() {
+    let library = cuda::build(Driver::Old).expect("the simulated library");
+    // SAFETY: our own library, which does nothing when it is loaded.
+    let library = unsafe { Library::new(library.join("libcuda.so.1")) }.expect("the library");
+    // SAFETY: nothing is called.
+    let has = |name: &str| unsafe { library.get::<extern "C" fn()>(name) }.is_ok();
+    for (name, is_there) in [
+        ("cuMemcpyPeerAsync", true),
+        ("cuCtxEnablePeerAccess", true),
+        ("cuEventElapsedTime", true),
+        ("cuEventElapsedTime_v2", false),
+        ("cuThreadExchangeStreamCaptureMode", false),
+        ("cuMemGetHandleForAddressRange", false),
+    ] {
+        assert_eq!(has(name), is_there, "{name}");
+    }
 }
