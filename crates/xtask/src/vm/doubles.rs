@@ -1,4 +1,4 @@
-//! The test double of the gdrdrv kernel driver (`tests/vm/gdrdrv-double/`), compiled for a guest's kernel.
+//! Test doubles of kernel modules that Debian does not have, compiled for a guest's kernel.
 //!
 //! The kernel's headers are unpacked beside the build and never installed, so that they are those of the guest's
 //! kernel whatever the host runs. The compiler and make are the host's.
@@ -15,40 +15,73 @@ use super::image::Image;
 use super::packages::Selection;
 use super::tool::{self, progress};
 
+/// Doubles that are compiled together.
+#[derive(Clone, Copy, Debug)]
+pub struct Doubles {
+    /// What they are called, and the folder of their sources below `tests/vm`.
+    name: &'static str,
+    /// What they are made of, by name.
+    sources: &'static [(&'static str, &'static str)],
+    /// Where the guest has them: with its other modules, for modprobe to find, or beside, for insmod.
+    pub indexed: bool,
+    /// The modules.
+    modules: &'static [&'static str],
+}
+
 macro_rules! sources {
-    ($($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../../../../tests/vm/gdrdrv-double/", $name)))),*]
+    ($folder:literal: $($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../../../tests/vm/", $folder, "/", $name)))),*]
     };
 }
 
-/// What the module is made of, by name.
-const SOURCES: &[(&str, &str)] = sources!["Kbuild" "abi.h" "double.h" "device.c" "requests.c" "memory.c" "proc.c"];
+/// The one that speaks gdrdrv's ABI.
+pub const GDRDRV: Doubles = Doubles {
+    name: "gdrdrv-double",
+    sources: sources!["gdrdrv-double": "Kbuild" "abi.h" "double.h" "device.c" "requests.c" "memory.c" "proc.c"],
+    indexed: false,
+    modules: &["gdrdrv-double.ko"],
+};
 
-/// The module for the image's kernel; built if it does not lie beside the image.
-pub fn module(image: &Image) -> Result<PathBuf> {
-    let mut key = DefaultHasher::new();
-    SOURCES.hash(&mut key);
-    let module = image.directory.join(format!("gdrdrv-double-{:016x}.ko", key.finish()));
-    if !module.exists() {
-        let work = tempfile::Builder::new()
-            .prefix("building-gdrdrv-")
-            .tempdir_in(&image.directory)
-            .with_context(|| format!("no working directory could be made in {}", image.directory.display()))?;
-        let built = build(&image.release, work.path())?;
-        // Complete or absent, also where two builds ran side by side.
-        fs::rename(&built, &module).with_context(|| format!("{} could not be put in place", module.display()))?;
+/// Those that have no more than the names, the parameters and the users of the modules they double.
+pub const NAMES: Doubles = Doubles {
+    name: "module-doubles",
+    sources: sources!["module-doubles": "Kbuild" "nvidia.c" "nvidia-peermem.c" "gdrdrv.c"],
+    indexed: true,
+    modules: &["nvidia.ko", "nvidia-peermem.ko", "gdrdrv.ko"],
+};
+
+impl Doubles {
+    /// The modules for the image's kernel, in the order of their names; built if they do not lie beside the image.
+    pub fn built(&self, image: &Image) -> Result<Vec<PathBuf>> {
+        let mut key = DefaultHasher::new();
+        self.sources.hash(&mut key);
+        let kept = image.directory.join(format!("{}-{:016x}", self.name, key.finish()));
+        if !kept.exists() {
+            let work = tempfile::Builder::new()
+                .prefix("building-doubles-")
+                .tempdir_in(&image.directory)
+                .with_context(|| format!("no working directory could be made in {}", image.directory.display()))?;
+            let built = build(self, &image.release, work.path())?;
+            // Complete or absent; where two builds ran side by side, the second finds the place taken.
+            if let Err(error) = fs::rename(&built, &kept)
+                && !kept.exists()
+            {
+                return Err(error).with_context(|| format!("{} could not be put in place", kept.display()));
+            }
+        }
+        Ok(self.modules.iter().map(|module| kept.join(module)).collect())
     }
-    Ok(module)
 }
 
-fn build(release: &str, work: &Path) -> Result<PathBuf> {
+/// The folder with the modules, and with what else the build left.
+fn build(doubles: &Doubles, release: &str, work: &Path) -> Result<PathBuf> {
     let (selection, compiler) = Selection::headers(release)?;
     tool::output(Command::new(&compiler).arg("--version"))?;
-    progress(format_args!("compiling the gdrdrv double for Linux {release}"));
+    progress(format_args!("compiling {} for Linux {release}", doubles.name));
     let (tree, source) = (work.join("tree"), work.join("source"));
     selection.unpack(&work.join("downloads"), &tree)?;
     fs::create_dir(&source).with_context(|| format!("{} could not be made", source.display()))?;
-    for (name, text) in SOURCES {
+    for (name, text) in doubles.sources {
         let path = source.join(name);
         fs::write(&path, text).with_context(|| format!("{} could not be written", path.display()))?;
     }
@@ -61,10 +94,9 @@ fn build(release: &str, work: &Path) -> Result<PathBuf> {
     // Those of a make or a kernel build that this runs in.
     make.env_remove("MAKEFLAGS").env_remove("KBUILD_OUTPUT");
     tool::output(&mut make).context(
-        "the gdrdrv double could not be compiled; where a program or library is missing, \
-         apt-get install make gcc-12 libelf1",
+        "the doubles could not be compiled; where a program or library is missing, apt-get install make gcc-12 libelf1",
     )?;
-    Ok(source.join("gdrdrv-double.ko"))
+    Ok(source)
 }
 
 /// The Makefile of the headers that all flavours of a kernel share: of 6.1.0-56-amd64 those are 6.1.0-56-common.
