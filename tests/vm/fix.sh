@@ -90,7 +90,7 @@ restored() { # WHAT
 for call in renameat pwrite64; do
   nth=1
   while :; do
-    strace -f -qq -o /dev/null -e trace=$call -e inject=$call:signal=KILL:when=$nth \
+    strace -qq -o /dev/null -e trace=$call -e inject=$call:signal=KILL:when=$nth \
       gdr fix-acs $host --all-bridges --yes >/tmp/round.txt 2>&1
     code=$?
     restored "at $call $nth"

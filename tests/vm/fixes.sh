@@ -2,10 +2,11 @@
 # for persist.sh. Machine: systemd. nvidia, nvidia_peermem and gdrdrv are TEST DOUBLES (tests/vm/module-doubles), ib_uverbs and
 # mlx5_ib are Debian's.
 #
-# What QEMU cannot show: its devices hold their read request size fast, so that mrrs is seen to fail and to leave nothing;
-# Debian has no hardware for mlx5_ib here, so that Soft-RoCE gives the RDMA device once the modules are there. stream-memops is
-# for drivers before 515 and goes the way of peer-mapping; persistence is a state of the real driver; an initramfs takes
-# update-initramfs a minute to make under emulation. tests/fix_*.rs have these.
+# What these guests cannot show: QEMU's devices hold their read request size fast, so that mrrs is seen to fail and to leave
+# nothing; mlx5_ib finds no card, so that Soft-RoCE gives the RDMA device once the modules are there; no device of the kernel's
+# own is both a card and an RDMA device, so that peermem goes by the look-alikes' class. stream-memops goes the way of
+# peer-mapping, for drivers before 515; persistence is a state of NVIDIA's driver; for initramfs the disk has no
+# update-initramfs, whose many processes take long under emulation. tests/fix_*.rs have these.
 nic=0000:44:00.0
 loaded() { grep -c "^$1 " /proc/modules; }
 # Every file that a repair may touch, the types of the IOMMU groups, the modules.
@@ -13,12 +14,16 @@ state() {
   (
     cd /etc && find modprobe.d modules-load.d udev systemd/system -type f -exec sha256sum {} + | sort -k2
     find modprobe.d modules-load.d udev systemd/system | sort
+    find /usr/lib/modprobe.d -type f -exec sha256sum {} + | sort -k2
     grep . /sys/kernel/iommu_groups/*/type
     cut -d' ' -f1 /proc/modules | sort
   ) >"$1"
 }
 # Of the three GPUs' and the two NICs' groups.
-types() { (cd /sys/bus/pci/devices && cat 0000:4[345]:00.0/iommu_group/type 0000:8[12]:00.0/iommu_group/type) | sort | uniq -c | xargs; }
+types() {
+  cat /sys/bus/pci/devices/0000:4[345]:00.0/iommu_group/type /sys/bus/pci/devices/0000:8[12]:00.0/iommu_group/type |
+    sort | uniq -c | xargs
+}
 # The number and mode of the node, as the kernel has the number and the rule the mode.
 node_is_right() {
   expect "$1" "$(sed -n 's/ gdrdrv$//p' /proc/devices | xargs):0 666" \
@@ -96,6 +101,7 @@ soft_card() {
 }
 
 fixes_in_the_first_boot() {
+  echo "SIMULATED: nvidia, nvidia_peermem and gdrdrv are test doubles"
   refused_by_the_device
   broken_machine
   state /out/state-before.txt
@@ -108,7 +114,7 @@ fixes_in_the_first_boot() {
   expect "modprobe loads no driver" 1 "$(modprobe -n -v nvidia | grep -c '^install /bin/false')"
 
   make_first first
-  for module in ib_core ib_uverbs mlx5_core mlx5_ib nvidia; do
+  for module in ib_core ib_uverbs mlx5_core mlx5_ib; do
     expect "the kernel has $module" 1 "$(loaded $module)"
   done
   modprobe --showconfig >/out/showconfig.txt
@@ -119,10 +125,13 @@ fixes_in_the_first_boot() {
   soft_card
 
   make_second second
+  expect "found: peermem.loaded, gdrdrv.node, pcie.iommu, param.peer-mapping" 9 \
+    "$(grep -c -E '^  for (peermem.loaded mlx5_|gdrdrv.node|pcie.iommu [GN]|param.peer-mapping)' /out/fix-second.txt)"
+  expect "each of them holds now" 4 "$(grep -c ': it holds now' /out/fix-second.txt)"
   expect "IOMMU groups" "5 identity" "$(types)"
   expect "no other group" 5 "$(grep -l identity /sys/kernel/iommu_groups/*/type | wc -l)"
   cat /proc/modules
-  expect "the kernel has nvidia_peermem, a user of ib_core and of nvidia" 2 \
+  expect "the kernel has the double of nvidia_peermem, a user of ib_core and of nvidia" 2 \
     "$(grep -E '^(ib_core|nvidia) ' /proc/modules | grep -c nvidia_peermem,)"
   node_is_right "node"
   rm /dev/gdrdrv && rmmod gdrdrv && modprobe gdrdrv
@@ -175,7 +184,9 @@ fixes_in_the_second_boot() {
 # The boot has the modules of its own accord; the rest is files.
 fixes_are_taken_back() {
   state /out/state-undone.txt
-  for of in /var/lib/first-state /out/state-undone.txt; do grep -E '^[0-9a-f]{64} |^modprobe|^modules-load|^udev' $of >"$of-files"; done
+  for of in /var/lib/first-state /out/state-undone.txt; do
+    grep -E '^[0-9a-f]{64} |^modprobe|^modules-load|^udev' $of >$of-files
+  done
   diff /var/lib/first-state-files /out/state-undone.txt-files
   expect "files are as before the first repair" 0 $?
 }
