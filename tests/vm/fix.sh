@@ -1,5 +1,5 @@
 # Repairs on a real kernel: found, made, seen by setpci, taken back to the last byte; and killed at every step.
-# Machine: iommu-on.
+# Machine: iommu-on; needs the binary `kill-at` (kill-at.c).
 . /lib/gdr-guest.sh
 host="--platform bare-metal"
 
@@ -90,8 +90,7 @@ restored() { # WHAT
 for call in renameat pwrite64; do
   nth=1
   while :; do
-    strace -qq -o /dev/null -e trace=$call -e inject=$call:signal=KILL:when=$nth \
-      gdr fix-acs $host --all-bridges --yes >/tmp/round.txt 2>&1
+    kill-at $call $nth gdr fix-acs $host --all-bridges --yes >/tmp/round.txt 2>&1
     code=$?
     restored "at $call $nth"
     [ $code = 0 ] && break

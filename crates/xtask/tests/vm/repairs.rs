@@ -8,18 +8,18 @@ use std::time::Duration;
 use xtask::vm::{Image, Job, cut_off, named, run, systemd_disk};
 
 use crate::need::{Need, need};
-use crate::{DEADLINE, built, from_environment, in_machine, root};
+use crate::{DEADLINE, built, compiled, from_environment, in_machine, root};
 
 /// Found, made, read by setpci, taken back to the last byte; twice at once; and killed at every step of six.
 #[test]
 fn ports_are_repaired_and_taken_back() {
-    if !need(Need::Strace) {
+    if !need(Need::KernelCompiler) {
         return;
     }
     let binaries = vec![
         built("gdr"),
         PathBuf::from("/usr/bin/setpriv"),
-        PathBuf::from("/usr/bin/strace"),
+        compiled("kill-at", &root().join("tests/vm"), &["kill-at.c"]),
     ];
     let Some(files) = in_machine("iommu-on", "fix", binaries) else {
         return;
