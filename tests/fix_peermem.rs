@@ -72,6 +72,24 @@ fn peermem_is_loaded_now_and_at_boot_and_taken_back() {
 }
 
 #[test]
+fn a_module_that_the_kernel_refuses_stops_the_repair_and_leaves_nothing() {
+    let bench = bench(&unloaded());
+    let before = bench.tree();
+    bench.tool(
+        "modprobe",
+        "echo 'modprobe: ERROR: could not insert: Invalid argument' >&2; exit 1",
+    );
+    let run = bench.repair(&["fix", "peermem", "--yes"]);
+    ended(&run, 1);
+    assert!(
+        run.stderr.contains("stopped, and nothing was changed: ") && run.stderr.contains("Invalid argument"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(bench.tree(), before);
+}
+
+#[test]
 fn after_a_reboot_the_undo_leaves_the_module_to_the_next_boot() {
     let mut patch = unloaded();
     support::merge(

@@ -223,7 +223,15 @@ fn repair(
         taken: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         boot: super::undo::boot(world),
     };
-    let journal = fix::apply(&hands, &plan, &moment)?;
+    let journal = match fix::apply(&hands, &plan, &moment) {
+        Ok(journal) => journal,
+        // The first step already: a device that does not take it, a module that does not load.
+        Err(fix::Error::Surprise(why)) => {
+            super::remark(err, &format!("stopped, and nothing was changed: {why}"));
+            return Ok(1);
+        }
+        Err(error) => return Err(error.into()),
+    };
     if request.how.format == PlanFormat::Json {
         super::print(out, &(serde_json::to_string_pretty(&journal)? + "\n"))?;
     }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::gdrdrv;
 use super::guest::{Fault, Guest};
 use super::image::Image;
 use super::machine::Machine;
@@ -37,9 +36,9 @@ pub struct Job {
 /// and that is said.
 pub fn run(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
     const TRIES: usize = 3;
-    if machine.gdrdrv {
-        // Compiled before the watchdog looks at the clock; the guests' archives then find it done.
-        gdrdrv::module(image)?;
+    // Compiled before the watchdog looks at the clock; the guests' archives then find it done.
+    for doubles in machine.doubles {
+        doubles.built(image)?;
     }
     for _ in 1..TRIES {
         match attempt(machine, image, job) {

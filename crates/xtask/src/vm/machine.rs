@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 
+use super::doubles::{self, Doubles};
 use super::hardware::{HostBridge, Part, Slot};
 
 /// A virtual machine, or several joined by a network.
@@ -19,8 +20,10 @@ pub struct Machine {
     pub bridges: &'static [HostBridge],
     /// Whether a virtio network card at 10.0.0.N carries a Soft-RoCE device `rxe0`.
     pub soft_roce: bool,
-    /// Whether the test double of the gdrdrv driver is there to load, and an ivshmem device whose BAR it may use.
-    pub gdrdrv: bool,
+    /// Test doubles of kernel modules that are there to load.
+    pub doubles: &'static [Doubles],
+    /// Whether there is an ivshmem device, whose BAR the double of gdrdrv may use.
+    pub window: bool,
     /// Whether it boots the system with systemd on its disk, instead of a script alone.
     pub systemd: bool,
     /// How many guests run the script side by side, on one network.
@@ -63,7 +66,8 @@ const PLAIN: Machine = Machine {
     nodes: 1,
     bridges: &[],
     soft_roce: false,
-    gdrdrv: false,
+    doubles: &[],
+    window: false,
     systemd: false,
     guests: 1,
 };
@@ -76,14 +80,17 @@ const IOMMU_ON: Machine = Machine {
     nodes: 2,
     bridges: TWO_SOCKETS,
     soft_roce: false,
-    gdrdrv: false,
+    doubles: &[],
+    window: false,
     systemd: false,
     guests: 1,
 };
 
 const SYSTEMD: Machine = Machine {
     name: "systemd",
-    description: "the hardware and look-alikes of iommu-on under Debian with systemd, on a disk that outlives the run",
+    description: "the hardware and look-alikes of iommu-on under Debian with systemd, on a disk that outlives the run; \
+                  test doubles of nvidia, nvidia-peermem and gdrdrv to load",
+    doubles: &[doubles::NAMES],
     systemd: true,
     ..IOMMU_ON
 };
@@ -112,7 +119,8 @@ const TWO_GUESTS: Machine = Machine {
 const GDRDRV: Machine = Machine {
     name: "gdrdrv",
     description: "plain with a test double of the gdrdrv driver (`. /lib/gdrdrv.sh; gdrdrv_load`) and an ivshmem device",
-    gdrdrv: true,
+    doubles: &[doubles::GDRDRV],
+    window: true,
     ..PLAIN
 };
 

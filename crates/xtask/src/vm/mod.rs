@@ -6,7 +6,7 @@
 
 mod archive;
 mod command;
-mod gdrdrv;
+mod doubles;
 mod guest;
 mod hardware;
 mod image;

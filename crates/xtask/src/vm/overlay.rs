@@ -8,7 +8,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::archive::Archive;
-use super::gdrdrv;
 use super::hardware;
 use super::image::Image;
 use super::job::Job;
@@ -41,17 +40,26 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
         )
     })?;
     archive.file("gdr/script", 0o755, &script)?;
-    if machine.gdrdrv {
-        archive.copy("usr/lib/gdrdrv-double.ko", &gdrdrv::module(image)?)?;
-        archive.file("usr/lib/gdrdrv.sh", 0o644, GDRDRV.as_bytes())?;
+    for doubles in machine.doubles {
+        let place = match doubles.indexed {
+            true => format!("usr/lib/modules/{}/updates", image.release),
+            false => "usr/lib".to_owned(),
+        };
+        for module in doubles.built(image)? {
+            let name = module.file_name().unwrap_or_default().to_string_lossy();
+            archive.copy(&format!("{place}/{name}"), &module)?;
+        }
     }
+    archive.file("usr/lib/gdrdrv.sh", 0o644, GDRDRV.as_bytes())?;
+    let beside = path.with_extension("stripped");
+    let mut carried = String::new();
     for binary in &job.binaries {
-        carry(&mut archive, binary)?;
+        for file in carry(&mut archive, binary, &beside)? {
+            carried += &format!("{file}\n");
+        }
     }
     // A guest that boots another system takes them along.
-    let names = job.binaries.iter().filter_map(|binary| binary.file_name());
-    let names: String = names.map(|name| format!("{}\n", name.to_string_lossy())).collect();
-    archive.file("gdr/carried", 0o644, names.as_bytes())?;
+    archive.file("gdr/carried", 0o644, carried.as_bytes())?;
     archive.finish().map(drop)
 }
 
@@ -75,8 +83,11 @@ fn environment(machine: &Machine, number: u8, job: &Job) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A binary of the host into the guest's /bin, and its libraries where the binary will look for them.
-fn carry<W: io::Write>(archive: &mut Archive<W>, binary: &Path) -> Result<()> {
+/// A binary of the host into the guest's /bin, and its libraries where the binary will look for them. Where all of these are.
+///
+/// A guest reads every byte of its initramfs at the pace of emulation, and two thirds of a debug build are for a debugger:
+/// those stay here. `beside` is a path for the rest.
+fn carry<W: io::Write>(archive: &mut Archive<W>, binary: &Path, beside: &Path) -> Result<Vec<String>> {
     let name = binary
         .file_name()
         .with_context(|| format!("--bin {} names no file", binary.display()))?
@@ -84,7 +95,10 @@ fn carry<W: io::Write>(archive: &mut Archive<W>, binary: &Path) -> Result<()> {
         .into_owned();
     let real = fs::canonicalize(binary)
         .with_context(|| format!("--bin {} does not exist; build it first", binary.display()))?;
-    archive.copy(&format!("usr/bin/{name}"), &real)?;
+    let mut carried = vec![format!("usr/bin/{name}")];
+    // What is no such file, a script, goes as it is.
+    let stripped = tool::output(Command::new("strip").args(["--strip-all", "-o"]).arg(beside).arg(&real)).is_ok();
+    archive.copy(&carried[0], if stripped { beside } else { &real })?;
     for library in libraries(&real)? {
         let within = library
             .strip_prefix("/")
@@ -101,8 +115,9 @@ fn carry<W: io::Write>(archive: &mut Archive<W>, binary: &Path) -> Result<()> {
                 fs::canonicalize(&library).with_context(|| format!("{} could not be resolved", library.display()))?;
             archive.copy(&within, &real)?;
         }
+        carried.push(within);
     }
-    Ok(())
+    Ok(carried)
 }
 
 /// What ldd finds, the dynamic loader among it: loader and libc must be of one build, so all come from the host.

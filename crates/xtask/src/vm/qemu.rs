@@ -65,7 +65,7 @@ pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) 
             "virtio-net-pci,netdev=lan,bus=pcie.0,addr=0x4,romfile=,mac=52:54:00:00:00:{number:02x}"
         ));
     }
-    if machine.gdrdrv {
+    if machine.window {
         device("ivshmem-plain,memdev=window,bus=pcie.0,addr=0x5".into());
     }
     hardware::devices(machine.bridges).into_iter().for_each(&mut device);
@@ -77,7 +77,7 @@ pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) 
             .arg("-drive")
             .arg(format!("if=none,id=disk,format=raw,file={}", disk.display()));
     }
-    if machine.gdrdrv {
+    if machine.window {
         command
             .arg("-object")
             .arg(format!("memory-backend-ram,id=window,size={WINDOW_MEMORY}M,share=on"));
@@ -107,6 +107,20 @@ fn nodes(count: u8, arg: &mut impl FnMut(&str, String)) {
     }
 }
 
+/// Units that a guest waits for and has no use of: nobody logs in, and who did is not asked; nothing is scrubbed, backed up,
+/// updated or kept.
+const UNUSED_UNITS: &[&str] = &[
+    "getty.target",
+    "systemd-update-utmp.service",
+    "systemd-update-utmp-runlevel.service",
+    "systemd-user-sessions.service",
+    "systemd-random-seed.service",
+    "systemd-sysusers.service",
+    "systemd-journal-flush.service",
+    "e2scrub_reap.service",
+    "timers.target",
+];
+
 fn kernel_arguments(machine: &Machine) -> String {
     let iommu = match machine.iommu {
         Iommu::Absent => "",
@@ -114,19 +128,17 @@ fn kernel_arguments(machine: &Machine) -> String {
         Iommu::On => " intel_iommu=on",
     };
     // A panic ends the run at once: with -no-reboot QEMU exits. Timers that tick by themselves: of one that is set anew
-    // each time a single lost interrupt stops a CPU for ever, and QEMU loses some.
-    // Nobody logs in, and who did is not asked.
+    // each time a single lost interrupt stops a CPU for ever, and QEMU loses some. Whether the timer ticks at all is not
+    // asked: where the host is busy it ticks too late, and the kernel panics.
     let services = match machine.systemd {
-        true => [
-            "getty.target",
-            "systemd-update-utmp.service",
-            "systemd-update-utmp-runlevel.service",
-        ]
-        .map(|unit| format!(" systemd.mask={unit}"))
-        .concat(),
+        true => UNUSED_UNITS
+            .iter()
+            .fold(" systemd.show_status=error".to_owned(), |words, unit| {
+                format!("{words} systemd.mask={unit}")
+            }),
         false => String::new(),
     };
-    format!("console=ttyS0 panic=-1 loglevel=4 nohz=off highres=off{iommu}{services}")
+    format!("console=ttyS0 panic=-1 loglevel=4 nohz=off highres=off no_timer_check{iommu}{services}")
 }
 
 /// Two guests share a cable; one alone has a card that is up and leads nowhere.

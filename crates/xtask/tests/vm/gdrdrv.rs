@@ -1,23 +1,15 @@
 //! gdr beside a double of the gdrdrv driver.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use crate::need::{Need, need};
-use crate::{built, in_machine, root};
+use crate::{built, compiled, in_machine, root};
 
 /// The program that holds the double of gdrdrv to the driver's ABI.
 fn exercise() -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("exercise");
-    let built = Command::new("gcc-12")
-        .args(["-O1", "-Wall", "-Wextra", "-Werror", "exercise.c", "ask.c", "-o"])
-        .arg(&program)
-        .current_dir(root().join("tests/vm/gdrdrv-double"))
-        .status()
-        .expect("gcc-12");
-    assert!(built.success(), "the exercise does not build");
-    program
+    let sources = root().join("tests/vm/gdrdrv-double");
+    compiled("exercise", &sources, &["exercise.c", "ask.c"])
 }
 
 #[test]

@@ -50,6 +50,20 @@ fn built(program: &str) -> PathBuf {
     root().join("target/debug").join(program)
 }
 
+/// A program in C for a guest.
+fn compiled(program: &str, directory: &Path, sources: &[&str]) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program);
+    let built = Command::new("gcc-12")
+        .args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&path)
+        .args(sources)
+        .current_dir(directory)
+        .status()
+        .expect("gcc-12");
+    assert!(built.success(), "{program} does not build");
+    path
+}
+
 /// A number that whoever runs the tests may choose.
 fn from_environment(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |number| number.parse().expect("a number"))
