@@ -73,17 +73,35 @@ _gdr() {
             gdr__subcmd__help__subcmd__probe,copy)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__copy"
                 ;;
+            gdr__subcmd__help__subcmd__probe,host)
+                cmd="gdr__subcmd__help__subcmd__probe__subcmd__host"
+                ;;
+            gdr__subcmd__help__subcmd__probe,p2p)
+                cmd="gdr__subcmd__help__subcmd__probe__subcmd__p2p"
+                ;;
             gdr__subcmd__probe,copy)
                 cmd="gdr__subcmd__probe__subcmd__copy"
                 ;;
             gdr__subcmd__probe,help)
                 cmd="gdr__subcmd__probe__subcmd__help"
                 ;;
+            gdr__subcmd__probe,host)
+                cmd="gdr__subcmd__probe__subcmd__host"
+                ;;
+            gdr__subcmd__probe,p2p)
+                cmd="gdr__subcmd__probe__subcmd__p2p"
+                ;;
             gdr__subcmd__probe__subcmd__help,copy)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__copy"
                 ;;
             gdr__subcmd__probe__subcmd__help,help)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__help"
+                ;;
+            gdr__subcmd__probe__subcmd__help,host)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__host"
+                ;;
+            gdr__subcmd__probe__subcmd__help,p2p)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__p2p"
                 ;;
             *)
                 ;;
@@ -398,7 +416,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe)
-            opts="copy"
+            opts="copy host p2p"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -412,6 +430,34 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe__subcmd__copy)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__probe__subcmd__host)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__probe__subcmd__p2p)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -468,7 +514,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe)
-            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy help"
+            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -498,7 +544,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__copy)
-            opts="-v -h --gpu --sim --quick --full --backend --kernel --numa --size --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --format --backend --kernel --numa --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -506,6 +552,14 @@ _gdr() {
             case "${prev}" in
                 --gpu)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
                     return 0
                     ;;
                 --backend)
@@ -518,14 +572,6 @@ _gdr() {
                     ;;
                 --numa)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --size)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -552,7 +598,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__help)
-            opts="copy help"
+            opts="copy host p2p help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -586,6 +632,122 @@ _gdr() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__host)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__p2p)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__host)
+            opts="-v -h --gpu --sim --quick --full --size --format --numa --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --numa)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__p2p)
+            opts="-v -h --gpu --sim --quick --full --size --format --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

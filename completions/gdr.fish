@@ -99,27 +99,29 @@ complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pairs -d 'Print the NIC
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l check -d 'End with status 1 where the best NIC of a GPU is a bad one'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -f -a "host" -d 'Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -f -a "p2p" -d 'Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l gpu -d 'Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l backend -d 'Map through this backend and no other; by default the first one that works' -r -f -a "gdrdrv\t'gdrcopy\'s kernel module'
-dmabuf\t'The driver\'s dma-buf (R610 and later)'
-rm\t'The driver\'s resource manager, without root and without a module'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l kernel -d 'Copy with this kernel and no other: avx512, avx2, sse41, portable and so on' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l numa -d 'From the CPUs of which NUMA nodes: all, the GPU\'s own (near), or one by its number [default: near with --quick, else all]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l size -d 'Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l format -d 'How to print the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, drawn in the terminal'
 json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a picture'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l backend -d 'Map through this backend and no other; by default the first one that works' -r -f -a "gdrdrv\t'gdrcopy\'s kernel module'
+dmabuf\t'The driver\'s dma-buf (R610 and later)'
+rm\t'The driver\'s resource manager, without root and without a module'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l kernel -d 'Copy with this kernel and no other: avx512, avx2, sse41, portable and so on' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l numa -d 'From the CPUs of which NUMA nodes: all, the GPU\'s own (near), or one by its number [default: near with --quick, else all]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
@@ -128,10 +130,47 @@ never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sim -d 'Try it without a GPU, on memory of this machine; every output says so'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l quick -d 'The most telling part, in less than 5 seconds for one GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l full -d 'Everything, more exactly, and allocations up to 6 GiB; a minute and more for one GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l full -d 'Everything, and more exactly; a minute and more for one GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l gpu -d 'Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l size -d 'Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l format -d 'How to print the report' -r -f -a "table\t'For people'
+curve\t'Bandwidth over size, drawn in the terminal'
+json\t'For programs: schema gdr.probe/1'
+svg\t'Bandwidth over size, as a picture'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l numa -d 'From the CPUs of which NUMA nodes: all, the GPU\'s own (near), or one by its number [default: near with --quick, else all]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l sim -d 'Try it without a GPU, on memory of this machine; every output says so'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l quick -d 'The most telling part, in less than 5 seconds for one GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l full -d 'Everything, and more exactly; a minute and more for one GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l gpu -d 'Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l size -d 'Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l format -d 'How to print the report' -r -f -a "table\t'For people'
+curve\t'Bandwidth over size, drawn in the terminal'
+json\t'For programs: schema gdr.probe/1'
+svg\t'Bandwidth over size, as a picture'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l sim -d 'Try it without a GPU, on memory of this machine; every output says so'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l quick -d 'The most telling part, in less than 5 seconds for one GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l full -d 'Everything, and more exactly; a minute and more for one GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "host" -d 'Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "p2p" -d 'Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l profile -d 'What the machine should be ready for, as in gdr doctor' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l platform -d 'Judge as on this platform, whatever the machine looks like, as doctor does' -r -f -a "bare-metal\t'On the hardware itself'
@@ -210,3 +249,5 @@ complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcom
 complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "snapshot" -d 'Record this machine in one file, to be looked at with --from anywhere'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from doctor explain topo probe fix fix-acs undo snapshot help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "host" -d 'Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "p2p" -d 'Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once'

@@ -11,7 +11,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
-pub use probe::{ByteSize, CopyBackend, CopyProbe, NumaChoice, Probe, ProbeFormat, ProbeWhat};
+pub use probe::{
+    ByteSize, CopyBackend, CopyProbe, HostProbe, NumaChoice, P2pProbe, Probe, ProbeFormat, ProbeWhat, Scope,
+};
 pub use style::style;
 
 use crate::model::PlatformKind;

@@ -23,29 +23,81 @@ pub enum ProbeWhat {
     /// Exit status: 0 all well, 1 a byte was wrong, or memory could not be mapped, or there is no GPU, 2 usage or
     /// internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.
     Copy(CopyProbe),
+    /// Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging
+    ///
+    /// GPUDirect v1: pageable, pinned, registered and write-combined memory, both directions and both at once, the road
+    /// with two host buffers, and the pipeline of MPI libraries. With --sysroot or --from nothing is measured.
+    ///
+    /// Exit status: 0 all well, 1 a word was wrong, or something failed, or there is no GPU, 2 usage or internal error,
+    /// 3 nothing failed but it was interrupted, or the driver did not answer in time.
+    Host(HostProbe),
+    /// Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once
+    ///
+    /// GPUDirect v2: copy engines and kernels of each GPU on the memory of each other one, in GB/s and as a share of what the
+    /// NVLinks or the PCI Express path carry. With --sysroot or --from nothing is measured.
+    ///
+    /// Exit status: 0 all well, 1 a word was wrong, or a pair has no access, or something failed, or there are no two GPUs,
+    /// 2 usage or internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.
+    P2p(P2pProbe),
 }
 
-/// `gdr probe copy`.
+/// What every probe takes.
 #[derive(Debug, Args)]
-pub struct CopyProbe {
+pub struct Scope {
     /// Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas
     #[arg(long, value_name = "GPU", value_delimiter = ',', default_value = "all")]
     pub gpu: Vec<String>,
 
     /// Try it without a GPU, on memory of this machine; every output says so
-    #[arg(long, conflicts_with_all = ["backend", "gpu"])]
+    #[arg(long, conflicts_with = "gpu")]
     pub sim: bool,
 
     /// The most telling part, in less than 5 seconds for one GPU
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
 
-    /// Everything, more exactly, and allocations up to 6 GiB; a minute and more for one GPU
+    /// Everything, and more exactly; a minute and more for one GPU
     #[arg(long)]
     pub full: bool,
 
+    /// Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    pub size: Vec<ByteSize>,
+
+    /// How to print the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ProbeFormat::Table)]
+    pub format: ProbeFormat,
+}
+
+/// `gdr probe host`.
+#[derive(Debug, Args)]
+pub struct HostProbe {
+    /// Which GPUs, how much, how to print.
+    #[command(flatten)]
+    pub scope: Scope,
+
+    /// From the CPUs of which NUMA nodes: all, the GPU's own (near), or one by its number [default: near with --quick, else all]
+    #[arg(long, value_name = "NODE")]
+    pub numa: Option<NumaChoice>,
+}
+
+/// `gdr probe p2p`.
+#[derive(Debug, Args)]
+pub struct P2pProbe {
+    /// Which GPUs, how much, how to print.
+    #[command(flatten)]
+    pub scope: Scope,
+}
+
+/// `gdr probe copy`.
+#[derive(Debug, Args)]
+pub struct CopyProbe {
+    /// Which GPUs, how much, how to print.
+    #[command(flatten)]
+    pub scope: Scope,
+
     /// Map through this backend and no other; by default the first one that works
-    #[arg(long, value_name = "BACKEND", value_enum)]
+    #[arg(long, value_name = "BACKEND", value_enum, conflicts_with = "sim")]
     pub backend: Option<CopyBackend>,
 
     /// Copy with this kernel and no other: avx512, avx2, sse41, portable and so on
@@ -55,14 +107,6 @@ pub struct CopyProbe {
     /// From the CPUs of which NUMA nodes: all, the GPU's own (near), or one by its number [default: near with --quick, else all]
     #[arg(long, value_name = "NODE")]
     pub numa: Option<NumaChoice>,
-
-    /// Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas
-    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
-    pub size: Vec<ByteSize>,
-
-    /// How to print the report
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ProbeFormat::Table)]
-    pub format: ProbeFormat,
 }
 
 /// How a probe prints.

@@ -48,7 +48,7 @@ pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resourc
 pub use plan::{Action, Capability, Cause, ConfigWrite, FileWrite, PLAN_SCHEMA, Plan, Repair, Reversal, Step};
 pub use probe::{
     BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, PROBE_SCHEMA, ProbeReport, ProbeResult,
-    ProbeVerdict, ProbedGpu,
+    ProbeVerdict, ProbedGpu, ProbedPair,
 };
 pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
 pub use snapshot::{

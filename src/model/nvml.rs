@@ -153,6 +153,19 @@ pub enum P2pCapability {
     Pci,
 }
 
+impl P2pCapability {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Read => "reads",
+            Self::Write => "writes",
+            Self::Nvlink => "NVLink",
+            Self::Atomics => "atomics",
+            Self::Pci => "PCI Express",
+        }
+    }
+}
+
 /// Whether a capability is granted, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -174,6 +187,19 @@ pub enum P2pStatus {
 }
 
 impl P2pStatus {
+    /// In words, with the abbreviation of nvidia-smi's legend.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Ok => "granted",
+            Self::Chipset => "the chipset is not supported (CNS)",
+            Self::Gpu => "the GPU is not supported (GNS)",
+            Self::Topology => "the topology is not supported (TNS)",
+            Self::Disabled => "disabled by a registry key of the driver (DR)",
+            Self::NotSupported => "not supported (NS)",
+            Self::Unknown => "not known (U)",
+        }
+    }
+
     /// The abbreviation of nvidia-smi's legend.
     pub fn abbreviation(self) -> &'static str {
         match self {

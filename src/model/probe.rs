@@ -10,7 +10,7 @@ use super::{Bdf, Host};
 pub struct ProbeReport {
     /// `gdr.probe/1`.
     pub schema: String,
-    /// Which probe: `copy`.
+    /// Which probe: `copy`, `host`, `p2p`.
     pub probe: String,
     /// The machine.
     pub host: Host,
@@ -20,6 +20,9 @@ pub struct ProbeReport {
     pub complete: bool,
     /// The GPUs that were probed.
     pub gpus: Vec<ProbedGpu>,
+    /// The ordered pairs of GPUs that were probed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<ProbedPair>,
     /// What was verified and measured, in that order.
     pub results: Vec<ProbeResult>,
     /// What a reader should know besides: what was left out, and why it ended early.
@@ -49,6 +52,31 @@ pub struct ProbedGpu {
     pub link: Option<u64>,
     /// Each backend, and why it was or was not taken.
     pub backends: Vec<BackendChoice>,
+}
+
+/// An ordered pair of GPUs: what the driver and NVML say of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbedPair {
+    /// As the results name it: `GPU0 > GPU1`.
+    pub subject: String,
+    /// The GPU that reaches, as in `GPU0 (0000:3b:00.0)`.
+    pub from: String,
+    /// The GPU that is reached.
+    pub to: String,
+    /// Whether CUDA lets the first reach the second's memory (`cuDeviceCanAccessPeer`); null where it did not say.
+    pub can_access: Option<bool>,
+    /// Rank of the way, 0 the best (CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK); null where CUDA did not say.
+    pub performance_rank: Option<i32>,
+    /// Atomic operations on the other's memory are native (…_NATIVE_ATOMIC_SUPPORTED); null where CUDA did not say.
+    pub atomics: Option<bool>,
+    /// What NVML says of reads, writes, NVLink, atomics and PCI Express, in words; empty where it was not asked.
+    pub nvml: std::collections::BTreeMap<String, String>,
+    /// NVLinks between them; null where that is not known.
+    pub nvlinks: Option<u32>,
+    /// How they meet over PCI Express, in nvidia-smi's letters; null where that is not known.
+    pub class: Option<String>,
+    /// What the way carries in one direction at its best, bytes a second; null where that is not known.
+    pub link: Option<u64>,
 }
 
 /// Why a backend was or was not taken.
@@ -85,6 +113,9 @@ pub struct ProbeResult {
     pub backend: String,
     /// How many bytes one run of it moves; null where it moves none.
     pub bytes: Option<u64>,
+    /// The pieces that it is cut into, bytes; absent where it goes in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<u64>,
     /// How many bytes were compared with what another path says is there. 0 where only time was taken.
     pub verified: u64,
     /// The unit of the figures: us (10⁻⁶ s), GB/s (10⁹ bytes a second), bytes. Empty where nothing was measured.

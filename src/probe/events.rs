@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Bdf, ProbeResult, ProbedGpu};
+use crate::model::{Bdf, ProbeResult, ProbedGpu, ProbedPair};
 
 /// One thing the child says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +21,13 @@ pub enum Event {
     Result(Box<ProbeResult>),
     /// Something a reader should know.
     Note(String),
+    /// It begins the next unit of its task, which is about this. Another child goes on with the one after where this one
+    /// does not come to the end.
+    Unit(String),
+    /// An ordered pair of GPUs.
+    Pair(Box<ProbedPair>),
+    /// A context is lost, and with it this process: it ends after this.
+    Lost,
     /// It is done. A child that ends without this has crashed.
     End,
 }
@@ -49,6 +56,8 @@ pub struct Listed {
     pub uuid: String,
     /// PCI address; none for a simulated one.
     pub bdf: Option<Bdf>,
+    /// It is a simulated one.
+    pub simulated: bool,
 }
 
 /// The child's side.

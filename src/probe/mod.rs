@@ -4,11 +4,21 @@
 //! and finds in [`events`]. Nothing here prints, and nothing falls back to simulation by itself.
 
 pub mod bytes;
+mod chase;
+pub mod child;
 pub mod copy;
+pub mod depth;
 pub mod events;
-
+mod expected;
+pub mod host;
+mod integrity;
+mod lanes;
+pub mod p2p;
+pub mod request;
 pub mod sampling;
 pub mod statistics;
+pub mod supervise;
+mod trouble;
 pub mod verdict;
 pub mod watch;
 
@@ -31,7 +41,7 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
             .and_then(|request| {
                 // Nobody waits for what an orphan finds.
                 rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-                copy::answer(request, out)
+                child::answer(request, out)
             }),
     )
 }

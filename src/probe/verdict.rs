@@ -31,6 +31,7 @@ impl Subject {
             subject: self.subject.clone(),
             backend: self.backend.clone(),
             bytes: bytes.map(|bytes| bytes as u64),
+            chunk: None,
             verified: 0,
             unit: String::new(),
             median: None,
@@ -242,6 +243,7 @@ mod tests {
             simulated: false,
             complete,
             gpus: Vec::new(),
+            pairs: Vec::new(),
             results,
             notes: Vec::new(),
         };

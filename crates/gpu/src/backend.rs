@@ -206,8 +206,10 @@ pub(crate) enum Kernel {
         words: u64,
         pattern: Pattern,
         first: u64,
-        /// Set to 0 and `u64::MAX` before the kernel runs.
+        /// Set to 2³² times `mark` and `u64::MAX` before the kernel runs.
         result: DevicePtr,
+        /// What tells a result from zeros, and from what an earlier check left.
+        mark: u32,
     },
     Chase {
         start: DevicePtr,

@@ -247,6 +247,16 @@ pub enum Error {
         /// What is known of what it does.
         state: String,
     },
+    /// The result of a check is none: something between the GPU's memory and the host loses what is copied.
+    #[error("what a kernel found in {words} words did not come back: {count:#x} words from {position:#x} on cannot be")]
+    Finding {
+        /// The count that was read.
+        count: u64,
+        /// The position that was read.
+        position: u64,
+        /// How many words were looked at.
+        words: u64,
+    },
     /// Work that will never be done, because its stream was dropped or waits for such work.
     #[error("abandoned: {0}")]
     Abandoned(String),
@@ -336,7 +346,7 @@ impl Error {
             | Self::Block { .. }
             | Self::Empty
             | Self::Foreign(_) => Kind::Invalid,
-            Self::Abandoned(_) => Kind::Broken,
+            Self::Abandoned(_) | Self::Finding { .. } => Kind::Broken,
             _ => self.failure().map_or(Kind::Broken, Failure::kind),
         }
     }

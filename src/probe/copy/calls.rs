@@ -5,9 +5,10 @@ use std::time::Instant;
 use gdrcopy::{MapRequest, PinFlags};
 use gpu::{Allocation, DeviceMemory};
 
-use super::session::{Session, Trouble};
+use super::session::Session;
 use crate::probe::events::Teller;
 use crate::probe::sampling::Sampler;
+use crate::probe::trouble::Trouble;
 
 const NAMES: [&str; 5] = ["api.pin", "api.map", "api.info", "api.unmap", "api.unpin"];
 

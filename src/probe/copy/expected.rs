@@ -1,59 +1,18 @@
 //! What is expected of a machine that is not here: nothing is touched, and nothing is measured.
 
-use super::supervise::{Chosen, Machine, Options, ProbeError, chosen};
+use super::supervise::Options;
 use super::sweep::{ENGINE_SHARE, LIMITED_BY_LINK, STORES_SHARE};
-use crate::model::{GIGABYTES_PER_SECOND, PROBE_SCHEMA, ProbeReport, ProbeResult, ProbedGpu};
-use crate::probe::events::Listed;
+use crate::model::{GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbedGpu};
+use crate::probe::expected::{recorded, unknown_link};
+use crate::probe::supervise::{Machine, ProbeError};
 use crate::probe::verdict::{Promise, Subject};
 
 /// What a probe of a recorded machine would hold its figures against: what each link carries, and below which share of
 /// it a figure would be slow.
 pub fn expected(options: &Options, machine: &Machine) -> Result<ProbeReport, ProbeError> {
-    let listed: Vec<Listed> = machine
-        .gpus
-        .iter()
-        .zip(0..)
-        .map(|(place, ordinal)| Listed {
-            ordinal,
-            name: place.label.clone(),
-            uuid: String::new(),
-            bdf: Some(place.bdf),
-        })
-        .collect();
-    let gpus: Vec<ProbedGpu> = chosen(options, machine, &listed)?.iter().map(probed).collect();
-    let results = gpus.iter().flat_map(of_gpu).collect();
-    let mut notes = vec![
-        "Nothing was measured: this machine is recorded. The figures are what its PCI Express links carry at their best."
-            .to_owned(),
-    ];
-    if machine.gpus.is_empty() {
-        notes.push("No GPU is known of this machine.".to_owned());
-    }
-    Ok(ProbeReport {
-        schema: PROBE_SCHEMA.to_owned(),
-        probe: "copy".to_owned(),
-        host: machine.host.clone(),
-        simulated: false,
-        complete: true,
-        gpus,
-        results,
-        notes,
-    })
-}
-
-fn probed(gpu: &Chosen<'_>) -> ProbedGpu {
-    ProbedGpu {
-        subject: gpu.subject(),
-        bdf: gpu.listed.bdf,
-        name: gpu.listed.name.clone(),
-        backend: None,
-        mapping: None,
-        write_kernel: None,
-        read_kernel: None,
-        numa: gpu.place.and_then(|place| place.numa),
-        link: gpu.place.and_then(|place| place.link),
-        backends: Vec::new(),
-    }
+    let mut report = recorded("copy", &options.scope, machine)?;
+    report.results = report.gpus.iter().flat_map(of_gpu).collect();
+    Ok(report)
 }
 
 fn of_gpu(gpu: &ProbedGpu) -> Vec<ProbeResult> {
@@ -79,11 +38,7 @@ fn of_gpu(gpu: &ProbedGpu) -> Vec<ProbeResult> {
                     share: Some(share),
                 },
             ),
-            None => {
-                let reason =
-                    "what its link carries is not known: the CPU reaches it otherwise, or the record does not hold it";
-                about(backend).impossible(name, Some(LIMITED_BY_LINK), false, reason.to_owned())
-            }
+            None => unknown_link(&about(backend), name, LIMITED_BY_LINK),
         })
         .collect()
 }
@@ -92,7 +47,8 @@ fn of_gpu(gpu: &ProbedGpu) -> Vec<ProbeResult> {
 mod tests {
     use super::*;
     use crate::model::ProbeVerdict;
-    use crate::probe::copy::{Depth, Nodes, Place};
+    use crate::probe::depth::Depth;
+    use crate::probe::supervise::{Nodes, Place, Scope};
     use std::time::Duration;
 
     #[test]
@@ -108,14 +64,16 @@ mod tests {
             ..Machine::default()
         };
         let options = |gpu: &str| Options {
-            sim: false,
-            gpus: vec![gpu.to_owned()],
-            depth: Depth::Quick,
+            scope: Scope {
+                sim: false,
+                gpus: vec![gpu.to_owned()],
+                depth: Depth::Quick,
+                sizes: Vec::new(),
+                patience: Duration::ZERO,
+            },
             backend: None,
             kernel: None,
             nodes: Nodes::Near,
-            sizes: Vec::new(),
-            patience: Duration::ZERO,
         };
         let report = expected(&options("all"), &machine).expect("a report");
         let write = report.results.first().expect("a result");

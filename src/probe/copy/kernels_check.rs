@@ -3,11 +3,12 @@
 use gdrcopy::Mapping;
 use gdrcopy::copy::{Copier, kernels};
 
-use super::Depth;
-use super::session::{Session, Trouble, device_differs, pattern, wrong_at};
+use super::session::{Session, device_differs, pattern, wrong_at};
 use super::validate::Verified;
 use crate::probe::bytes::compare;
+use crate::probe::depth::Depth;
 use crate::probe::events::Teller;
+use crate::probe::trouble::Trouble;
 
 /// What one small copy may touch, and what lies around it.
 const SLOT: usize = 512;

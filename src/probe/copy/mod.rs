@@ -18,8 +18,7 @@ mod sweep;
 mod tests;
 mod validate;
 
-pub use child::{answer, kernels, usable};
+pub use child::{answer, kernels};
 pub use expected::expected;
-pub use plan::Depth;
-pub use request::Request;
-pub use supervise::{Machine, Nodes, Options, Place, run};
+pub use request::Task;
+pub use supervise::{Options, run};

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use gpu::Allocation;
 
-use super::session::{Session, Trouble, map};
+use super::session::{Session, map};
 use crate::model::ProbeResult;
 use crate::probe::events::Teller;
+use crate::probe::trouble::Trouble;
 
 const NAME: &str = "ping-pong";
 /// A flag is one word.

@@ -2,21 +2,8 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+use crate::probe::depth::Depth;
 use crate::probe::sampling::Budget;
-
-/// How much to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Depth {
-    /// In less than 5 seconds for one GPU, everything included.
-    Quick,
-    /// In less than half a minute.
-    Default,
-    /// In minutes.
-    Full,
-}
 
 /// The largest size of a sweep of its own accord.
 const LARGEST: usize = 64 << 20;

@@ -1,6 +1,5 @@
 //! What every part of the work needs: a GPU, a stream, a backend, and a buffer mapped for the CPU.
 
-use std::io;
 use std::time::Duration;
 
 use gdrcopy::{Gdr, MapRequest, Mapping, MappingType, PinFlags};
@@ -10,30 +9,8 @@ use super::request::Task;
 use crate::model::{BackendChoice, ProbedGpu};
 use crate::probe::bytes::{Mismatch, compare};
 use crate::probe::events::{Event, Teller};
+use crate::probe::trouble::Trouble;
 use crate::probe::verdict::Subject;
-
-/// Why a part of the work could not be done.
-#[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// The parent no longer listens.
-    #[error("the parent no longer listens")]
-    Io(#[from] io::Error),
-    /// CUDA refused.
-    #[error(transparent)]
-    Gpu(#[from] gpu::Error),
-    /// The mapping failed.
-    #[error(transparent)]
-    Map(#[from] gdrcopy::Error),
-    /// The copy kernels cannot be chosen.
-    #[error(transparent)]
-    Kernel(#[from] gdrcopy::copy::Error),
-    /// This process may use no CPU of that node.
-    #[error("this process may use no CPU of NUMA node {0}: see its affinity (taskset -p) and cpuset")]
-    NoCpu(u32),
-    /// The kernel refused to bind it.
-    #[error("this process cannot be bound to NUMA node {0}")]
-    Bind(u32, #[source] io::Error),
-}
 
 /// The GPU under the probe, mapped.
 pub struct Session<'a> {
@@ -70,16 +47,8 @@ impl<'a> Session<'a> {
             task.sizes.clone()
         };
         let probed = ProbedGpu {
-            subject: task.subject.clone(),
-            bdf: task.bdf,
-            name: gpu.device().name.clone(),
-            backend: None,
-            mapping: None,
-            write_kernel: None,
-            read_kernel: None,
-            numa: task.home,
-            link: task.link,
             backends,
+            ..task.target.probed(&gpu.device().name)
         };
         let map = || {
             let gdr = gdr?;
@@ -102,15 +71,10 @@ impl<'a> Session<'a> {
                     read_kernel: Some(copier.read_kernel().to_owned()),
                     ..probed
                 })))?;
-                let subject = |backend: String| Subject {
-                    subject: task.subject.clone(),
-                    backend,
-                    numa: task.node.as_ref().map(|node| node.0),
-                };
-                let cuda = if gpu.is_sim() { "cuda-sim" } else { "cuda" };
+                let node = task.node.as_ref().map(|node| node.0);
                 Ok(Self {
-                    about: subject(backend),
-                    about_cuda: subject(cuda.to_owned()),
+                    about: task.target.about(&backend, node),
+                    about_cuda: task.target.about(task.target.cuda(), node),
                     task,
                     gpu,
                     stream,

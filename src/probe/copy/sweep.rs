@@ -2,10 +2,11 @@
 
 use gpu::{HostMemory, Kind, Pattern};
 
-use super::session::{Session, Trouble, allowance, device_differs, pattern, wrong_at};
+use super::session::{Session, allowance, device_differs, pattern, wrong_at};
 use crate::probe::bytes::compare;
 use crate::probe::events::Teller;
 use crate::probe::sampling::{time, time_singly};
+use crate::probe::trouble::Trouble;
 use crate::probe::verdict::{Promise, Subject};
 
 /// From this size on bandwidth is a figure worth having.
@@ -82,7 +83,7 @@ fn report(
 }
 
 fn promise(session: &Session<'_>, share: Option<f64>) -> Option<Promise> {
-    session.task.link.map(|link| Promise {
+    session.task.target.link.map(|link| Promise {
         value: link as f64 / 1e9,
         share,
     })

@@ -8,24 +8,27 @@ use gpu::{Allocation, Gpu};
 use super::request::Task;
 use super::session::{Session, map};
 use super::validate::{Check, Part, Verified};
-use super::{Depth, kernels_check, sweep};
+use super::{kernels_check, sweep};
 use crate::model::{ProbeResult, ProbeVerdict};
+use crate::probe::depth::Depth;
 use crate::probe::events::{Event, Teller};
+use crate::probe::request::Target;
 
 const BYTES: usize = 8192;
 
 fn task() -> Task {
     Task {
-        subject: "GPU0 (simulated)".to_owned(),
-        ordinal: None,
-        bdf: None,
-        home: None,
-        link: None,
+        target: Target {
+            subject: "GPU0 (simulated)".to_owned(),
+            ordinal: None,
+            bdf: None,
+            home: None,
+            link: None,
+        },
         node: None,
         sweep_only: true,
         depth: Depth::Quick,
         backend: None,
-        kernel: None,
         sizes: vec![100, BYTES],
         patience: Duration::from_secs(10),
     }

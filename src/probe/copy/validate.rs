@@ -3,11 +3,12 @@
 use gdrcopy::Mapping;
 use gpu::{Allocation, DeviceMemory, Kind, Pattern};
 
-use super::Depth;
-use super::session::{Session, Trouble, allowance, device_differs, map, pattern, wrong_at};
+use super::session::{Session, allowance, device_differs, map, pattern, wrong_at};
 use crate::model::ProbeResult;
 use crate::probe::bytes::{Mismatch, compare};
+use crate::probe::depth::Depth;
 use crate::probe::events::Teller;
+use crate::probe::trouble::Trouble;
 use crate::probe::verdict::Subject;
 
 /// The offsets that upstream's tests use, as bytes and as words of four.

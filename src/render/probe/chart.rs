@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{MICROSECONDS, ProbeReport};
+use crate::model::{GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult};
 
 /// One direction of one GPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,39 +20,120 @@ pub struct Panel {
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What it is.
-    pub way: Way,
+    /// How it is drawn.
+    pub look: Look,
     /// As in `mapping, from NUMA node 1`.
     pub label: String,
     /// Bytes and GB/s, by size.
     pub points: Vec<(f64, f64)>,
 }
 
-/// How bytes went.
+/// How a line looks: the first is what the panel is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
-    /// cuMemcpy with pageable memory.
-    Pageable,
-    /// cuMemcpy with pinned memory.
-    Pinned,
-    /// Through the mapping, from CPUs of another NUMA node.
-    Far,
-    /// Through the mapping.
-    Mapped,
+pub enum Look {
+    /// What it is compared with least of all.
+    Fourth,
+    /// What it is compared with.
+    Third,
+    /// Its companion.
+    Second,
+    /// What the panel is about.
+    First,
 }
 
 /// The directions: the word in names, and that for people.
 pub const DIRECTIONS: [(&str, &str); 2] = [("write", "to the GPU"), ("read", "from the GPU")];
 
-/// The panels of a report: two for each GPU, those without a point left out.
+/// The panels of a report, those without a point left out.
 pub fn panels(report: &ProbeReport) -> Vec<Panel> {
+    let mut panels = match report.probe.as_str() {
+        "host" => host(report),
+        "p2p" => p2p(report),
+        _ => copy(report),
+    };
+    panels.iter_mut().for_each(|panel| {
+        panel.lines.retain(|line| !line.points.is_empty());
+        panel.lines.sort_by_key(|line| line.look);
+    });
+    panels.retain(|panel| !panel.lines.is_empty());
+    panels
+}
+
+/// A line of bandwidths, by the name of their results.
+fn bandwidth(report: &ProbeReport, subject: &str, name: &str, look: Look, label: &str) -> Line {
+    let of =
+        |result: &&ProbeResult| result.subject == subject && result.name == name && result.unit == GIGABYTES_PER_SECOND;
+    let mut points: Vec<(f64, f64)> = report
+        .results
+        .iter()
+        .filter(of)
+        .filter_map(|result| Some((result.bytes? as f64, result.median.filter(|median| *median > 0.0)?)))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Of several NUMA nodes the first, which is the GPU's own.
+    points.dedup_by(|a, b| a.0 == b.0);
+    Line {
+        look,
+        label: label.to_owned(),
+        points,
+    }
+}
+
+/// Two for each GPU: what each sort of host memory gives.
+fn host(report: &ProbeReport) -> Vec<Panel> {
+    let sorts = [
+        ("pinned", Look::First),
+        ("write-combined", Look::Second),
+        ("registered", Look::Third),
+        ("pageable", Look::Fourth),
+    ];
+    let gpus = report.gpus.iter();
+    gpus.flat_map(|gpu| [("h2d", "to the GPU"), ("d2h", "from the GPU")].map(|direction| (gpu, direction)))
+        .map(|(gpu, (direction, words))| Panel {
+            title: format!("{}: {words}", gpu.subject),
+            lines: sorts
+                .map(|(sort, look)| {
+                    let name = format!("host.{sort}.{direction}.bandwidth");
+                    bandwidth(report, &gpu.subject, &name, look, &format!("{sort} memory"))
+                })
+                .to_vec(),
+            link: gpu.link.map(|link| link as f64 / 1e9),
+            crossover: None,
+        })
+        .collect()
+}
+
+/// One for each ordered pair.
+fn p2p(report: &ProbeReport) -> Vec<Panel> {
+    let ways = [
+        ("p2p.copy.write.bandwidth", Look::First, "copy engine, peer access on"),
+        ("p2p.kernel.store.bandwidth", Look::Second, "kernel that stores"),
+        ("p2p.kernel.load.bandwidth", Look::Third, "kernel that loads"),
+        (
+            "p2p.staged.bandwidth",
+            Look::Fourth,
+            "through the host, peer access off",
+        ),
+    ];
+    let pairs = report.pairs.iter();
+    pairs
+        .map(|pair| Panel {
+            title: pair.subject.clone(),
+            lines: ways
+                .map(|(name, look, label)| bandwidth(report, &pair.subject, name, look, label))
+                .to_vec(),
+            link: pair.link.map(|link| link as f64 / 1e9),
+            crossover: None,
+        })
+        .collect()
+}
+
+/// Two for each GPU: the mapping and the copy engine.
+fn copy(report: &ProbeReport) -> Vec<Panel> {
     let mut panels = Vec::new();
     for gpu in &report.gpus {
         for (direction, words) in DIRECTIONS {
             let lines = lines(report, &gpu.subject, direction);
-            if lines.is_empty() {
-                continue;
-            }
             let crossover = report.results.iter().find(|result| {
                 result.subject == gpu.subject
                     && result.name == format!("crossover.{direction}")
@@ -85,11 +166,11 @@ fn lines(report: &ProbeReport, subject: &str, direction: &str) -> Vec<Line> {
     // The nearest node there is a line of: the GPU's own, else the first.
     let near = nodes.iter().find(|node| **node == own).or(nodes.first()).copied();
     let mut lines: Vec<Line> = Vec::new();
-    for (way, kind) in [(Way::Pageable, "pageable"), (Way::Pinned, "pinned")] {
+    for (look, kind) in [(Look::Fourth, "pageable"), (Look::Third, "pinned")] {
         let name = format!("cuda.{kind}.{direction}.latency");
         let points = points(report, subject, &name, near.flatten());
         lines.push(Line {
-            way,
+            look,
             label: format!("cuMemcpy, {kind} memory"),
             points,
         });
@@ -101,13 +182,11 @@ fn lines(report: &ProbeReport, subject: &str, direction: &str) -> Vec<Line> {
             _ => "mapping".to_owned(),
         };
         lines.push(Line {
-            way: if is_near { Way::Mapped } else { Way::Far },
+            look: if is_near { Look::First } else { Look::Second },
             label,
             points: points(report, subject, &mapped, *node),
         });
     }
-    lines.retain(|line| !line.points.is_empty());
-    lines.sort_by_key(|line| line.way);
     lines
 }
 
@@ -174,4 +253,9 @@ pub fn rate(exponent: i32) -> String {
         -6..=-4 => format!("{} kB/s", 10_f64.powi(exponent + 6)),
         _ => format!("1e{exponent} GB/s"),
     }
+}
+
+/// What bounds a panel.
+pub fn limit(link: f64) -> String {
+    format!("what the link carries, {link:.1} GB/s")
 }

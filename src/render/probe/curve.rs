@@ -1,6 +1,6 @@
 //! Bandwidth over size in the terminal: log-log, a mark for each way, so that it is readable without colour too.
 
-use super::chart::{Axes, Panel, Way, panels, rate};
+use super::chart::{Axes, Look, Panel, limit, panels, rate};
 use super::{SIMULATED, headline, size};
 use crate::model::ProbeReport;
 use crate::render::Style;
@@ -34,12 +34,12 @@ pub fn curve(report: &ProbeReport, style: Style) -> String {
     page
 }
 
-fn mark(way: Way) -> (char, Tone) {
-    match way {
-        Way::Mapped => ('●', Tone::Good),
-        Way::Far => ('◌', Tone::Special),
-        Way::Pinned => ('+', Tone::Fair),
-        Way::Pageable => ('·', Tone::Dim),
+fn mark(look: Look) -> (char, Tone) {
+    match look {
+        Look::First => ('●', Tone::Good),
+        Look::Second => ('◌', Tone::Special),
+        Look::Third => ('+', Tone::Fair),
+        Look::Fourth => ('·', Tone::Dim),
     }
 }
 
@@ -63,11 +63,11 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
             let steps = ((x1 - x0) * width as f64).ceil().max(1.0) as usize;
             for step in 0..=steps {
                 let share = step as f64 / steps as f64;
-                put(x0 + (x1 - x0) * share, y0 + (y1 - y0) * share, mark(line.way));
+                put(x0 + (x1 - x0) * share, y0 + (y1 - y0) * share, mark(line.look));
             }
         }
         if let [(x, y)] = places[..] {
-            put(x, y, mark(line.way));
+            put(x, y, mark(line.look));
         }
     }
     let mut text = format!("{}\n", style.paint(Tone::Strong, &printable(&panel.title)));
@@ -110,11 +110,11 @@ fn legend(panel: &Panel, style: Style) -> String {
         text.push_str(&format!("{:>LEFT$} {mark} {words}\n", ""));
     };
     for line in panel.lines.iter().rev() {
-        let (mark, tone) = mark(line.way);
+        let (mark, tone) = mark(line.look);
         add(mark, tone, &line.label);
     }
     if let Some(link) = panel.link {
-        add('-', Tone::Dim, &format!("PCI Express link, {link:.1} GB/s"));
+        add('-', Tone::Dim, &limit(link));
     }
     if let Some(bytes) = panel.crossover {
         let words = format!("cuMemcpy with pinned memory is faster from {} on", size(bytes as u64));

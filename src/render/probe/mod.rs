@@ -2,6 +2,9 @@
 
 mod chart;
 mod curve;
+mod grid;
+mod host;
+mod p2p;
 mod picture;
 #[cfg(test)]
 mod sample;
@@ -15,6 +18,8 @@ pub use table::table;
 
 use super::text::printable;
 use crate::model::ProbeReport;
+
+const INDENT: &str = "  ";
 
 /// Said first by every output of a simulated run.
 const SIMULATED: &str = "SIMULATED: no GPU took part; every figure is of this machine's own memory.";

@@ -1,6 +1,6 @@
 //! Bandwidth over size as a picture: which lines, in which words. How a chart is drawn is the business of `svg`.
 
-use super::chart::{Axes, Way, panels, rate};
+use super::chart::{Axes, Look, limit, panels, rate};
 use super::{SIMULATED, headline, size};
 use crate::model::ProbeReport;
 use crate::render::svg::{Chart, ChartLine, Stroke, chart};
@@ -14,16 +14,16 @@ pub fn svg(report: &ProbeReport) -> String {
         .map(|panel| {
             let lines = panel.lines.iter().map(|line| ChartLine {
                 label: line.label.clone(),
-                stroke: match line.way {
-                    Way::Mapped => Stroke::First,
-                    Way::Far => Stroke::Second,
-                    Way::Pinned => Stroke::Third,
-                    Way::Pageable => Stroke::Fourth,
+                stroke: match line.look {
+                    Look::First => Stroke::First,
+                    Look::Second => Stroke::Second,
+                    Look::Third => Stroke::Third,
+                    Look::Fourth => Stroke::Fourth,
                 },
                 points: line.points.iter().map(|point| axes.place(*point)).collect(),
             });
             let link = panel.link.map(|link| ChartLine {
-                label: format!("PCI Express link, {link:.1} GB/s"),
+                label: limit(link),
                 stroke: Stroke::Limit,
                 points: [0.0, 1.0].map(|x| (x, axes.place((1.0, link)).1)).to_vec(),
             });

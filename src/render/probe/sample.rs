@@ -13,6 +13,7 @@ pub fn bare(name: &str, bytes: Option<u64>) -> ProbeResult {
         subject: SUBJECT.to_owned(),
         backend: "rm".to_owned(),
         bytes,
+        chunk: None,
         verified: 0,
         unit: String::new(),
         median: None,
@@ -93,6 +94,7 @@ pub fn report() -> ProbeReport {
                 why: "/dev/gdrdrv is not there".to_owned(),
             }],
         }],
+        pairs: Vec::new(),
         results,
         notes: Vec::new(),
     }

@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::DIRECTIONS;
-use super::{SIMULATED, amount, figure, headline, size};
+use super::{INDENT, SIMULATED, amount, figure, headline, host, p2p, size};
 use crate::model::{BackendOutcome, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
-
-const INDENT: &str = "  ";
 
 /// The report for people.
 pub fn table(report: &ProbeReport, style: Style) -> String {
@@ -17,21 +15,26 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
         page.push_str(&format!("{}\n", style.paint(Tone::Fair, SIMULATED)));
     }
     let known: BTreeSet<&str> = report.gpus.iter().map(|gpu| gpu.subject.as_str()).collect();
+    // What is neither a GPU's nor a pair's is trouble.
+    let is_at_home = |result: &ProbeResult| {
+        let of_pairs = report.probe == "p2p" && matches!(result.verdict, ProbeVerdict::Ok);
+        known.contains(result.subject.as_str()) || of_pairs
+    };
     let of = |subject: &str| -> Vec<&ProbeResult> {
         let results = report.results.iter();
         results.filter(|result| result.subject == subject).collect()
     };
-    let strangers = report
-        .results
-        .iter()
-        .filter(|result| !known.contains(result.subject.as_str()));
+    let strangers = report.results.iter().filter(|result| !is_at_home(result));
     let troubles = troubles(&strangers.collect::<Vec<_>>(), "", style, true);
     if !troubles.is_empty() {
         page.push_str(&format!("\n{troubles}"));
     }
     for gpu in &report.gpus {
         page.push('\n');
-        page.push_str(&chapter(gpu, &of(&gpu.subject), style));
+        page.push_str(&chapter(report, gpu, &of(&gpu.subject), style));
+    }
+    if report.probe == "p2p" {
+        page.push_str(&p2p::figures(report, style));
     }
     page.push('\n');
     for note in &report.notes {
@@ -41,19 +44,36 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     page
 }
 
-fn chapter(gpu: &ProbedGpu, results: &[&ProbeResult], style: Style) -> String {
+fn chapter(report: &ProbeReport, gpu: &ProbedGpu, results: &[&ProbeResult], style: Style) -> String {
     let title = format!("{}: {}", printable(&gpu.subject), printable(&gpu.name));
     let mut text = format!("{}\n", style.paint(Tone::Strong, &title));
     let mut add = |line: &str| text.push_str(&format!("{INDENT}{}\n", wrap(line, style.width, 2, "    ")));
     for line in how(gpu) {
         add(&line);
     }
-    add(&verified(results));
+    let mut here: Vec<&ProbeResult> = results.to_vec();
+    // What a GPU reaches is verified there.
+    let reached: BTreeSet<&str> = report
+        .pairs
+        .iter()
+        .filter(|pair| pair.from == gpu.subject)
+        .map(|pair| pair.subject.as_str())
+        .collect();
+    here.extend(
+        report
+            .results
+            .iter()
+            .filter(|result| reached.contains(result.subject.as_str())),
+    );
+    add(&verified(&here));
     text.push_str(&troubles(results, INDENT, style, false));
     let nodes: BTreeSet<Option<u32>> = results.iter().map(|result| result.numa).collect();
     for node in nodes {
         let here: Vec<&ProbeResult> = results.iter().copied().filter(|result| result.numa == node).collect();
-        text.push_str(&sweep(&here, node, style));
+        text.push_str(&match report.probe.as_str() {
+            "host" => host::figures(&here, node, style),
+            _ => sweep(&here, node, style),
+        });
     }
     text.push_str(&costs(results, style));
     text
@@ -301,10 +321,9 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         (false, true) => (Tone::Good, "all well"),
     };
     let sums = ["ok", "slow", "wrong", "impossible"].map(|word| format!("{} {word}", count(word)));
-    let best: Vec<String> = DIRECTIONS
+    let best: Vec<String> = bests(&report.probe)
         .into_iter()
-        .filter_map(|(direction, words)| {
-            let name = format!("copy.{direction}.bandwidth");
+        .filter_map(|(name, words)| {
             let rates = report.results.iter().filter(|result| result.name == name);
             let best = rates
                 .filter(|result| result.unit == GIGABYTES_PER_SECOND && result.verdict != ProbeVerdict::Impossible)
@@ -319,4 +338,19 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         format!("; {}", best.join(", "))
     };
     format!("{}: {}{best}\n", style.paint(tone, word), sums.join(", "))
+}
+
+/// The figures that a person looks for first: their names, and where the bytes went.
+fn bests(probe: &str) -> Vec<(String, &'static str)> {
+    let named = |names: [(&str, &'static str); 2]| names.map(|(name, words)| (name.to_owned(), words)).to_vec();
+    match probe {
+        "host" => named([
+            ("host.pinned.h2d.bandwidth", "to the GPU"),
+            ("host.pinned.d2h.bandwidth", "from the GPU"),
+        ]),
+        "p2p" => vec![("p2p.copy.write.bandwidth".to_owned(), "from GPU to GPU")],
+        _ => DIRECTIONS
+            .map(|(direction, words)| (format!("copy.{direction}.bandwidth"), words))
+            .to_vec(),
+    }
 }

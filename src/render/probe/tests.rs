@@ -1,8 +1,10 @@
 //! Every format of one report that was written by hand, against what a person wrote it should look like.
 
+use std::collections::BTreeMap;
+
 use super::sample::{SUBJECT, bare, report};
 use super::{curve, svg, table};
-use crate::model::{ProbeReport, ProbeResult, ProbeVerdict};
+use crate::model::{ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu, ProbedPair};
 use crate::render::Style;
 
 const PLAIN: Style = Style {
@@ -164,10 +166,197 @@ fn the_picture_is_well_formed_whatever_the_names() {
     for word in [
         "mapping",
         "cuMemcpy, pinned memory",
-        "PCI Express link, 63.0 GB/s",
+        "what the link carries, 63.0 GB/s",
         "cuMemcpy wins from 16 MiB",
         "100 GB/s",
     ] {
         assert!(words.contains(&word), "{word}: {words:?}");
     }
+}
+
+/// Two H200 with 18 NVLinks, of which the second reaches nothing.
+fn two_gpus() -> ProbeReport {
+    let copy = report();
+    let gpu = |subject: &str| ProbedGpu {
+        subject: subject.to_owned(),
+        backend: None,
+        mapping: None,
+        write_kernel: None,
+        read_kernel: None,
+        link: None,
+        numa: None,
+        backends: Vec::new(),
+        ..copy.gpus[0].clone()
+    };
+    let (first, second) = ("GPU0 (0000:03:00.0)", "GPU1 (0000:05:00.0)");
+    let pair = |subject: &str, from: &str, to: &str, granted| ProbedPair {
+        subject: subject.to_owned(),
+        from: from.to_owned(),
+        to: to.to_owned(),
+        can_access: Some(granted),
+        performance_rank: None,
+        atomics: None,
+        nvml: BTreeMap::new(),
+        nvlinks: Some(18),
+        class: Some("SYS".to_owned()),
+        link: Some(478_125_000_000),
+    };
+    let figure = |subject: &str, name: &str, bytes, unit: &str, median| ProbeResult {
+        subject: subject.to_owned(),
+        unit: unit.to_owned(),
+        median: Some(median),
+        numa: None,
+        ..bare(name, Some(bytes))
+    };
+    let large = 256 << 20;
+    ProbeReport {
+        probe: "p2p".to_owned(),
+        gpus: vec![gpu(first), gpu(second)],
+        pairs: vec![
+            pair("GPU0 -> GPU1", first, second, true),
+            pair("GPU1 -> GPU0", second, first, false),
+        ],
+        results: vec![
+            figure(first, "p2p.local.bandwidth", large, "GB/s", 2046.4),
+            figure("GPU0 -> GPU1", "p2p.copy.write.bandwidth", 4096, "GB/s", 2.5),
+            figure("GPU0 -> GPU1", "p2p.copy.write.bandwidth", large, "GB/s", 396.8),
+            figure("GPU0 -> GPU1", "p2p.kernel.load.latency", 8, "us", 1.24),
+            figure("GPU1 -> GPU0", "p2p.staged.bandwidth", large, "GB/s", 38.2),
+            ProbeResult {
+                subject: "GPU1 -> GPU0".to_owned(),
+                verdict: ProbeVerdict::Impossible,
+                required: true,
+                reason: Some("CUDA does not let it".to_owned()),
+                ..bare("p2p.access", None)
+            },
+            ProbeResult {
+                subject: "GPU0 -> GPU1".to_owned(),
+                verified: 3 << 20,
+                ..bare("validate.copy.write", Some(1 << 20))
+            },
+            figure("all GPUs", "p2p.all-pairs.bandwidth", large, "GB/s", 755.4),
+        ],
+        ..copy
+    }
+}
+
+#[test]
+fn the_matrices_have_those_that_reach_at_the_left() {
+    let wanted = "\
+gdr probe p2p: node1, Linux, 6.8
+
+IMPOSSIBLE  GPU1 -> GPU0, p2p.access: CUDA does not let it
+
+GPU0 (0000:03:00.0): NVIDIA H200
+  verified 3.0 MiB in 1 checks: every byte is right
+
+GPU1 (0000:05:00.0): NVIDIA H200
+  nothing was verified
+
+  how they are joined, and whether CUDA lets one reach the other
+           GPU0      GPU1
+  GPU0        X  NV18 yes
+  GPU1  NV18 no         X
+
+  GB/s, the copy engine writes, peer access on, 256 MiB
+        GPU0      GPU1
+  GPU0  2046  397  83%
+  GPU1     -         -
+
+  GB/s, peer access off: staged through the host, 256 MiB
+             GPU0  GPU1
+  GPU0          -     -
+  GPU1  38.2   8%     -
+
+  us, a kernel waits for one load
+        GPU0  GPU1
+  GPU0     -  1.24
+  GPU1     -     -
+
+  all GPUs every pair at once: 755 GB/s
+
+failed: 7 ok, 0 slow, 0 wrong, 1 impossible; up to 396.8 GB/s from GPU to GPU
+";
+    assert_eq!(table(&two_gpus(), PLAIN), wanted);
+}
+
+#[test]
+fn a_pair_has_a_panel_where_it_has_figures() {
+    let report = two_gpus();
+    let page = curve(&report, PLAIN);
+    assert!(
+        page.contains("GPU0 -> GPU1\n") && page.contains("what the link carries, 478.1 GB/s"),
+        "{page}"
+    );
+    assert!(page.contains("through the host, peer access off"), "{page}");
+    assert!(svg(&report).contains("GPU1 -&gt; GPU0"));
+}
+
+/// What a host probe of one GPU found: two sizes, and the pipeline.
+fn host() -> ProbeReport {
+    let copy = report();
+    let figure = |name: &str, bytes, unit: &str, median| ProbeResult {
+        unit: unit.to_owned(),
+        median: Some(median),
+        numa: None,
+        ..bare(name, Some(bytes))
+    };
+    let chunk = |name: &str, chunk, median| ProbeResult {
+        chunk: Some(chunk),
+        ..figure(name, 64 << 20, "GB/s", median)
+    };
+    ProbeReport {
+        probe: "host".to_owned(),
+        gpus: vec![ProbedGpu {
+            backend: None,
+            backends: Vec::new(),
+            ..copy.gpus[0].clone()
+        }],
+        results: vec![
+            figure("host.pageable.h2d.latency", 4, "us", 5.4),
+            figure("host.pinned.h2d.latency", 4, "us", 5.1),
+            figure("host.pageable.h2d.latency", 64 << 20, "us", 4000.0),
+            figure("host.pageable.h2d.bandwidth", 64 << 20, "GB/s", 16.8),
+            figure("host.pinned.h2d.latency", 64 << 20, "us", 1210.0),
+            figure("host.pinned.h2d.bandwidth", 64 << 20, "GB/s", 55.43),
+            figure("host.extra-copy.h2d.bandwidth", 64 << 20, "GB/s", 8.24),
+            figure("host.pinned.both.bandwidth", 64 << 20, "GB/s", 100.4),
+            figure("host.kernel.load.bandwidth", 64 << 20, "GB/s", 51.3),
+            figure("host.kernel.load.latency", 8, "us", 1.131),
+            chunk("host.staged.h2d.serial.bandwidth", 256 << 10, 6.2),
+            chunk("host.staged.h2d.overlapped.bandwidth", 256 << 10, 9.9),
+            ProbeResult {
+                unit: "bytes".to_owned(),
+                median: Some(f64::from(256 << 10)),
+                numa: None,
+                ..bare("host.staged.h2d.best-chunk", None)
+            },
+        ],
+        ..copy
+    }
+}
+
+#[test]
+fn the_sorts_of_host_memory_stand_side_by_side() {
+    let wanted = "
+  to the GPU
+  size    us: pageable  pinned  GB/s: pageable  pinned  two buffers
+  4 B             5.40    5.10               -       -            -
+  64 MiB          4000    1210            16.8    55.4         8.24
+
+  both directions at once, the sum
+  size    GB/s: pinned  registered  write-combined
+  64 MiB           100           -               -
+
+  a kernel on pinned host memory loads 51.3 GB/s, waits 1.13 us for one load
+
+  64 MiB through pinned chunks, as MPI libraries copy
+  chunk    GB/s to: serial  overlapped  from: serial  overlapped
+  256 KiB             6.20        9.90             -           -
+";
+    let page = table(&host(), PLAIN);
+    assert!(page.contains(wanted), "{page}");
+    assert!(page.contains("best chunk to the GPU: 256 KiB"), "{page}");
+    assert!(page.ends_with("up to 55.4 GB/s to the GPU\n"), "{page}");
+    assert!(curve(&host(), PLAIN).contains("● pinned memory"));
 }

@@ -165,8 +165,9 @@ impl CudaGpu {
                 pattern,
                 first,
                 result,
+                mark,
             } => {
-                self.clear(stream, result)?;
+                self.clear(stream, result, mark)?;
                 many(
                     kernels.check_pattern,
                     [from.get(), words, pattern.key(), first, result.get(), 0],
@@ -203,9 +204,10 @@ impl CudaGpu {
     }
 
     /// The result of `check_pattern` before it has found anything: no differences, the first of them nowhere.
-    fn clear(&self, stream: sys::Stream, result: DevicePtr) -> Result<(), Error> {
-        let first = result.offset(8).get();
-        call!(self.driver, cuMemsetD32Async(result.get(), 0, 2, stream))
+    fn clear(&self, stream: sys::Stream, result: DevicePtr, mark: u32) -> Result<(), Error> {
+        let (high, first) = (result.offset(4).get(), result.offset(8).get());
+        call!(self.driver, cuMemsetD32Async(result.get(), 0, 1, stream))
+            .and_then(|()| call!(self.driver, cuMemsetD32Async(high, mark, 1, stream)))
             .and_then(|()| call!(self.driver, cuMemsetD32Async(first, u32::MAX, 2, stream)))
             .map_err(|source| Error::Fill {
                 address: result,

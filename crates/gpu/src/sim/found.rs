@@ -181,12 +181,14 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             pattern,
             first,
             result,
+            mark,
         } => SimKernel::CheckPattern {
             from: find(from, words as usize * 4)?,
             words: words as usize,
             pattern,
             first,
             result: find(result, 16)?,
+            mark,
         },
         Kernel::Chase {
             start,

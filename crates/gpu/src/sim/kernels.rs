@@ -28,6 +28,7 @@ pub(super) enum SimKernel {
         pattern: Pattern,
         first: u64,
         result: Span,
+        mark: u32,
     },
     Chase {
         start: u64,
@@ -76,12 +77,13 @@ impl SimKernel {
                 pattern,
                 first,
                 result,
+                mark,
             } => {
                 let differs = |position: &usize| {
                     let expected = pattern.word(first.wrapping_add(*position as u64));
                     word32(from, *position).load(Ordering::Relaxed) != expected
                 };
-                word64(result, 0).store(0, Ordering::SeqCst);
+                word64(result, 0).store(u64::from(*mark) << 32, Ordering::SeqCst);
                 word64(result, 1).store(u64::MAX, Ordering::SeqCst);
                 let mut differing = (0..*words).filter(differs);
                 if let Some(position) = differing.next() {

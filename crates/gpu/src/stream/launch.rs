@@ -1,6 +1,7 @@
 //! The kernels a stream can launch, each a method with what it checks beforehand. Memory of another GPU needs
 //! [`PeerAccess`](crate::PeerAccess), and the stream holds that too until it is synchronised.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::Stream;
@@ -58,15 +59,20 @@ impl Stream {
         aligned(from.get(), 4)?;
         aligned(bytes as u64, 4)?;
         let result = self.gpu.allocate(Allocation::Malloc, 16)?;
+        let words = bytes as u64 / 4;
+        // Odd, and below 2³¹: zeros and stale results are told from this one's.
+        let mark = MARK.fetch_add(2, Ordering::Relaxed) % (1 << 31);
         let kernel = Kernel::CheckPattern {
             from,
-            words: bytes as u64 / 4,
+            words,
             pattern,
             first,
             result: result.address(),
+            mark,
         };
         self.launch(&[memory.held(), result.held()], Work::Launch(kernel))?;
-        let mut found = [0; 16];
+        // No result is all ones: a copy that does nothing must not pass.
+        let mut found = [0xff; 16];
         let finding = Work::Finding {
             to: found.as_mut_ptr(),
             from: result.address(),
@@ -74,15 +80,7 @@ impl Stream {
         };
         // SAFETY: `found` is ours, and this returns after the stream is done with it or gave up.
         unsafe { self.enqueue_now(&[result.held()], finding) }?;
-        let [words, position] = [&found[..8], &found[8..]].map(|half| {
-            let mut word = [0; 8];
-            word.copy_from_slice(half);
-            u64::from_le_bytes(word)
-        });
-        Ok(Mismatches {
-            words,
-            first: (words != 0).then_some(position),
-        })
+        finding_of(found, words, mark)
     }
 
     /// Starts a kernel of this GPU that copies `bytes` bytes by loads and stores of its threads, 16 bytes each: a pull from a
@@ -208,5 +206,62 @@ impl Stream {
             held.extend(peer::needed(&self.gpu, memory)?);
         }
         self.enqueue(&held, work)
+    }
+}
+
+/// A number for each check of the process.
+static MARK: AtomicU32 = AtomicU32::new(1);
+
+/// What the 16 bytes of a check's result say. With a wrong IOMMU setting a copy succeeds and brings zeros: these are no "all
+/// words are right".
+fn finding_of(found: [u8; 16], words: u64, mark: u32) -> Result<Mismatches, Error> {
+    let [count, position] = [&found[..8], &found[8..]].map(|half| {
+        let mut word = [0; 8];
+        word.copy_from_slice(half);
+        u64::from_le_bytes(word)
+    });
+    let differing = count.wrapping_sub(u64::from(mark) << 32);
+    let is_whole = match differing {
+        0 => position == u64::MAX,
+        _ => differing <= words && position < words,
+    };
+    if !is_whole {
+        return Err(Error::Finding { count, position, words });
+    }
+    Ok(Mismatches {
+        words: differing,
+        first: (differing != 0).then_some(position),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(count: u64, position: u64) -> Result<(u64, Option<u64>), String> {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&count.to_le_bytes());
+        bytes[8..].copy_from_slice(&position.to_le_bytes());
+        let found = finding_of(bytes, 100, 7).map_err(|error| error.to_string())?;
+        Ok((found.words, found.first))
+    }
+
+    #[test]
+    fn a_result_that_did_not_come_back_is_no_success() {
+        assert_eq!(finding(7 << 32, u64::MAX), Ok((0, None)));
+        assert_eq!(finding((7 << 32) + 100, 0), Ok((100, Some(0))));
+        assert_eq!(finding((7 << 32) + 1, 99), Ok((1, Some(99))));
+        for (count, position) in [
+            (0, 0),
+            (0, u64::MAX),
+            (6 << 32, u64::MAX),
+            (7 << 32, 0),
+            ((7 << 32) + 101, 0),
+            ((7 << 32) + 1, 100),
+            (u64::MAX, u64::MAX),
+        ] {
+            let error = finding(count, position).expect_err("no result");
+            assert!(error.contains("did not come back"), "{error}");
+        }
     }
 }

@@ -1,0 +1,112 @@
+//! The child's side of every probe: what it was asked, the GPUs there are, and the CPUs it runs on.
+
+use std::io::{self, Write};
+
+use gpu::Gpu;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::events::{Event, Listed, Teller};
+use super::request::Request;
+use super::verdict::Subject;
+use super::{copy, host, p2p};
+use crate::model::{Bdf, IdList};
+
+/// Does what the parent asked for.
+pub fn answer(request: Request, out: &mut dyn Write) -> io::Result<()> {
+    let patience = match &request {
+        Request::List { patience, .. } => *patience,
+        Request::Copy(task) => task.patience,
+        Request::Host(task) => task.patience,
+        Request::P2p(task) => task.patience,
+    };
+    let mut teller = Teller::new(out, patience);
+    match request {
+        Request::List { sim, .. } => list(sim, &mut teller)?,
+        Request::Copy(task) => copy::answer(&task, &mut teller)?,
+        Request::Host(task) => host::answer(&task, &mut teller)?,
+        Request::P2p(task) => p2p::answer(&task, &mut teller)?,
+    }
+    teller.tell(&Event::End)
+}
+
+/// Why this process cannot be bound to CPUs.
+#[derive(Debug, thiserror::Error)]
+pub enum Unbound {
+    /// This process may use no CPU of that node.
+    #[error("this process may use no CPU of NUMA node {0}: see its affinity (taskset -p) and cpuset")]
+    NoCpu(u32),
+    /// The kernel refused to bind it.
+    #[error("this process cannot be bound to NUMA node {0}")]
+    Bind(u32, #[source] io::Error),
+}
+
+fn list(sim: u32, teller: &mut Teller<'_>) -> io::Result<()> {
+    if sim > 0 {
+        let gpus: Vec<Gpu> = (0..sim).map(|_| Gpu::sim()).collect();
+        return teller.tell(&Event::Listed(
+            gpus.iter().map(|gpu| listed(gpu.device(), true)).collect(),
+        ));
+    }
+    teller.doing("libcuda.so.1 to start (cuInit)")?;
+    let machine = Subject {
+        subject: "machine".to_owned(),
+        backend: "cuda".to_owned(),
+        numa: None,
+    };
+    let why = match gpu::devices() {
+        Ok(devices) if devices.is_empty() => {
+            "CUDA shows no GPU here: see CUDA_VISIBLE_DEVICES and gdr doctor".to_owned()
+        }
+        Ok(devices) => {
+            return teller.tell(&Event::Listed(
+                devices.iter().map(|device| listed(device, false)).collect(),
+            ));
+        }
+        Err(error) => format!(
+            "there is no GPU to probe: {}; gdr doctor tells more, --sim needs no GPU",
+            gpu::sentence(&error)
+        ),
+    };
+    teller.result(machine.impossible("gpu", None, true, why))
+}
+
+fn listed(device: &gpu::Device, simulated: bool) -> Listed {
+    Listed {
+        ordinal: device.ordinal,
+        name: device.name.clone(),
+        uuid: device.uuid.clone(),
+        bdf: device.pci.and_then(|pci| pci.to_string().parse::<Bdf>().ok()),
+        simulated,
+    }
+}
+
+/// Those of the CPUs that this process may use.
+pub fn usable(cpus: &IdList) -> IdList {
+    match sched_getaffinity(None) {
+        Ok(allowed) => {
+            let number =
+                |cpu: &u32| usize::try_from(*cpu).is_ok_and(|cpu| cpu < CpuSet::MAX_CPU && allowed.is_set(cpu));
+            let most = u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
+            IdList::new((0..most).filter(|cpu| cpus.contains(*cpu)).filter(number))
+        }
+        // What cannot be asked is found out when a child binds itself.
+        Err(_) => cpus.clone(),
+    }
+}
+
+/// Binds this process, and all threads it will start, to the CPUs of a node that it may use.
+pub fn bind(node: u32, cpus: &IdList) -> Result<(), Unbound> {
+    let allowed = sched_getaffinity(None).map_err(|errno| Unbound::Bind(node, errno.into()))?;
+    let mut wanted = CpuSet::new();
+    let mut any = false;
+    for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)) {
+        if u32::try_from(cpu).is_ok_and(|cpu| cpus.contains(cpu)) {
+            wanted.set(cpu);
+            any = true;
+        }
+    }
+    if !any {
+        return Err(Unbound::NoCpu(node));
+    }
+    sched_setaffinity(None, &wanted).map_err(|errno| Unbound::Bind(node, errno.into()))
+}

@@ -1,0 +1,72 @@
+//! How much to do: which sizes, how long each.
+
+use std::time::Duration;
+
+use crate::probe::depth::Depth;
+use crate::probe::sampling::Budget;
+
+/// Simulated memory is this machine's own, and its copies are byte by byte.
+pub const SIMULATED: usize = 64 << 10;
+
+impl Depth {
+    /// The sizes of copies between host and GPU, ascending: 4 B to 1 GiB.
+    pub fn host_sizes(self) -> Vec<usize> {
+        match self {
+            Self::Quick => vec![4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20],
+            Self::Default => (1..=15).map(|exponent| 1 << (2 * exponent)).collect(),
+            Self::Full => (2..=30).map(|exponent| 1 << exponent).collect(),
+        }
+    }
+
+    /// What one figure may cost.
+    pub fn host_point(self) -> Budget {
+        let (milliseconds, least, share) = match self {
+            Self::Quick => (8, 5, 0.02),
+            Self::Default => (40, 8, 0.01),
+            Self::Full => (400, 20, 0.002),
+        };
+        Budget {
+            time: Duration::from_millis(milliseconds),
+            least,
+            share,
+        }
+    }
+
+    /// The sizes that are verified.
+    pub fn host_verified(self) -> &'static [usize] {
+        match self {
+            Self::Quick => &[4 << 10, 1 << 20, 64 << 20],
+            Self::Default | Self::Full => &[4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20],
+        }
+    }
+
+    /// The message that is copied in chunks.
+    pub fn message(self) -> usize {
+        match self {
+            Self::Quick => 16 << 20,
+            Self::Default | Self::Full => 64 << 20,
+        }
+    }
+
+    /// The chunks that a staged copy is cut into.
+    pub fn chunks(self) -> &'static [usize] {
+        match self {
+            Self::Quick => &[64 << 10, 256 << 10, 1 << 20, 4 << 20],
+            Self::Default | Self::Full => &[64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweeps_go_from_four_bytes_to_a_gibibyte() {
+        for depth in [Depth::Default, Depth::Full] {
+            let sizes = depth.host_sizes();
+            assert_eq!((sizes.first(), sizes.last()), (Some(&4), Some(&(1 << 30))));
+            assert!(sizes.is_sorted());
+        }
+    }
+}

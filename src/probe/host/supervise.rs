@@ -1,0 +1,67 @@
+//! The parent's side: a child for each GPU and NUMA node.
+
+use super::Task;
+use crate::model::{NumaNode, ProbeReport};
+use crate::probe::events::Step;
+use crate::probe::request::Request;
+use crate::probe::supervise::{Children, Chosen, Machine, Nodes, ProbeError, Scope, blank, chosen, nodes};
+use crate::probe::watch::Interrupts;
+
+/// What to probe.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which GPUs, and how much.
+    pub scope: Scope,
+    /// The CPUs to copy from.
+    pub nodes: Nodes,
+}
+
+/// Probes, and reports whatever came of it: an interruption and a hang end it early, with a note.
+pub fn run(
+    options: &Options,
+    machine: &Machine,
+    interrupts: &Interrupts,
+    progress: &mut dyn FnMut(&str, &Step),
+) -> Result<ProbeReport, ProbeError> {
+    let mut report = blank("host", &options.scope, machine);
+    let mut children = Children {
+        report: &mut report,
+        interrupts,
+        patience: options.scope.patience,
+        progress,
+    };
+    let Some(listed) = children.list(options.scope.sim.into())? else {
+        return Ok(report);
+    };
+    for gpu in chosen(&options.scope, machine, &listed)? {
+        for task in tasks(options, machine, &gpu)? {
+            let subject = task.target.subject.clone();
+            if !children.run(&subject, &Request::Host(Box::new(task)), &[])?.go_on {
+                return Ok(report);
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// A task for each NUMA node, the GPU's own first: it does everything.
+fn tasks(options: &Options, machine: &Machine, gpu: &Chosen<'_>) -> Result<Vec<Task>, ProbeError> {
+    let target = gpu.target();
+    let nodes = nodes(options.nodes, machine, target.home)?;
+    let task = |node: Option<&NumaNode>, links_only| Task {
+        target: target.clone(),
+        node: node.map(|node| (node.id, node.cpus.clone())),
+        links_only,
+        depth: options.scope.depth,
+        sizes: options.scope.sizes.clone(),
+        patience: options.scope.patience,
+    };
+    Ok(match nodes.as_slice() {
+        [] => vec![task(None, false)],
+        nodes => nodes
+            .iter()
+            .enumerate()
+            .map(|(at, node)| task(Some(node), at > 0))
+            .collect(),
+    })
+}

@@ -1,0 +1,147 @@
+//! `gdr probe p2p`: GPUDirect v2. Copies and kernels of each GPU that reach each other one's memory, with peer access and
+//! without, alone and all at once; every way verified.
+//!
+//! [`run`] is the parent's side; [`answer`] is the child's, which goes through the units of its task. A unit that takes the
+//! contexts with it ends its child, and another goes on with the rest.
+
+mod cluster;
+mod expected;
+mod integrity;
+mod many;
+mod pair;
+mod plan;
+mod supervise;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use cluster::Cluster;
+pub use expected::expected;
+pub use supervise::{Options, run};
+
+use super::depth::Depth;
+use super::events::{Event, Teller};
+use super::request::Target;
+use super::trouble::Trouble;
+
+/// Several GPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// The GPUs.
+    pub gpus: Vec<Target>,
+    /// The ordered pairs of them.
+    pub pairs: Vec<Pair>,
+    /// What is to be done, in order.
+    pub units: Vec<Unit>,
+    /// How much to do of each.
+    pub depth: Depth,
+    /// The sizes to measure; empty for the depth's own.
+    pub sizes: Vec<usize>,
+    /// How long a step may take beyond its own time.
+    pub patience: Duration,
+}
+
+/// An ordered pair, by the numbers of its GPUs in the task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The GPU that reaches.
+    pub from: usize,
+    /// The GPU that is reached.
+    pub to: usize,
+    /// What is known of the way.
+    pub between: Between,
+}
+
+/// What is known of the way between two GPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Between {
+    /// NVLinks between them; none where that is not known.
+    pub nvlinks: Option<u32>,
+    /// What the narrowest link of the way over PCI Express carries, bytes a second.
+    pub pci: Option<u64>,
+    /// How they meet over PCI Express, in nvidia-smi's letters.
+    pub class: Option<String>,
+    /// What NVML says of each capability, in words.
+    pub nvml: BTreeMap<String, String>,
+}
+
+/// A part of a task that another child can go on after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// One GPU by itself, by its number in the task.
+    Alone(usize),
+    /// An ordered pair, by its number in the task.
+    Pair(usize),
+    /// One GPU writes to all others at once.
+    OneToAll(usize),
+    /// All others write to one GPU at once.
+    AllToOne(usize),
+    /// All ordered pairs at once.
+    All,
+}
+
+impl Task {
+    /// What a unit is about, as results name it.
+    fn subject(&self, unit: Unit) -> String {
+        let of = |gpu: usize| self.gpus.get(gpu).map_or_else(String::new, |gpu| gpu.subject.clone());
+        match unit {
+            Unit::Alone(gpu) | Unit::OneToAll(gpu) | Unit::AllToOne(gpu) => of(gpu),
+            Unit::Pair(pair) => self
+                .pairs
+                .get(pair)
+                .map_or_else(String::new, |pair| arrow(&of(pair.from), &of(pair.to))),
+            Unit::All => "all GPUs".to_owned(),
+        }
+    }
+
+    /// What does it.
+    fn backend(&self) -> &'static str {
+        self.gpus.first().map_or("cuda", Target::cuda)
+    }
+}
+
+/// As in `GPU0 -> GPU1`.
+pub fn arrow(from: &str, to: &str) -> String {
+    let short = |subject: &str| subject.split(' ').next().unwrap_or_default().to_owned();
+    format!("{} -> {}", short(from), short(to))
+}
+
+/// Goes through the units.
+pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
+    let mut cluster = Cluster::new(task);
+    for unit in task.units.iter().copied() {
+        let subject = task.subject(unit);
+        teller.tell(&Event::Unit(subject.clone()))?;
+        let done = match unit {
+            Unit::Alone(gpu) => cluster.alone(gpu, teller),
+            Unit::Pair(pair) => pair::run(&mut cluster, pair, teller),
+            Unit::OneToAll(gpu) => many::one_to_all(&mut cluster, gpu, teller),
+            Unit::AllToOne(gpu) => many::all_to_one(&mut cluster, gpu, teller),
+            Unit::All => many::all(&mut cluster, teller),
+        };
+        match done {
+            Ok(()) => {}
+            // Nobody hears it any more.
+            Err(Trouble::Io(error)) => return Err(error),
+            Err(trouble) => {
+                let lost = trouble.is_lost();
+                let mut why = gpu::sentence(&trouble);
+                if lost {
+                    why.push_str("; the contexts of this process are lost with it: look for Xid lines in dmesg");
+                }
+                let about = cluster.about(unit);
+                teller.result(about.impossible(cluster.doing(), None, true, why))?;
+                if lost {
+                    return teller.tell(&Event::Lost);
+                }
+            }
+        }
+    }
+    Ok(())
+}

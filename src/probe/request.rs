@@ -1,0 +1,84 @@
+//! What the parent asks of a child, as the JSON of its one argument.
+
+use std::time::Duration;
+
+use gpu::Gpu;
+use serde::{Deserialize, Serialize};
+
+use super::verdict::Subject;
+use super::{copy, host, p2p};
+use crate::model::{Bdf, ProbedGpu};
+
+/// What a child is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// List the GPUs.
+    List {
+        /// So many simulated ones instead, where it is not 0.
+        sim: u32,
+        /// How long a step may take.
+        patience: Duration,
+    },
+    /// Map the memory of one, and copy through the mapping.
+    Copy(Box<copy::Task>),
+    /// Copies between the host and one.
+    Host(Box<host::Task>),
+    /// Copies between several.
+    P2p(Box<p2p::Task>),
+}
+
+/// A GPU to work on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// How the results name it.
+    pub subject: String,
+    /// CUDA's number for it; none for a simulated one.
+    pub ordinal: Option<u32>,
+    /// Its address.
+    pub bdf: Option<Bdf>,
+    /// The NUMA node it is on.
+    pub home: Option<u32>,
+    /// What its link carries, bytes a second.
+    pub link: Option<u64>,
+}
+
+impl Target {
+    /// Opens it.
+    pub fn open(&self) -> Result<Gpu, gpu::Error> {
+        match self.ordinal {
+            Some(ordinal) => Gpu::open(ordinal),
+            None => Ok(Gpu::sim()),
+        }
+    }
+
+    /// What does a copy by the driver: `cuda`, or its simulation.
+    pub fn cuda(&self) -> &'static str {
+        if self.ordinal.is_some() { "cuda" } else { "cuda-sim" }
+    }
+
+    /// Results of it, before anything is known.
+    pub fn about(&self, backend: &str, numa: Option<u32>) -> Subject {
+        Subject {
+            subject: self.subject.clone(),
+            backend: backend.to_owned(),
+            numa,
+        }
+    }
+
+    /// What a report says of it, with nothing said of a mapping.
+    pub fn probed(&self, name: &str) -> ProbedGpu {
+        ProbedGpu {
+            subject: self.subject.clone(),
+            bdf: self.bdf,
+            name: name.to_owned(),
+            backend: None,
+            mapping: None,
+            write_kernel: None,
+            read_kernel: None,
+            numa: self.home,
+            link: self.link,
+            backends: Vec::new(),
+        }
+    }
+}

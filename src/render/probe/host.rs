@@ -1,0 +1,170 @@
+//! What copies between host and GPU came to: by sort of memory, by the road with two buffers, and by the size of chunks.
+
+use std::collections::BTreeSet;
+
+use super::grid::grid;
+use super::{INDENT, figure, size};
+use crate::model::ProbeResult;
+use crate::render::Style;
+
+const SORTS: [&str; 4] = ["pageable", "pinned", "registered", "write-combined"];
+const DIRECTIONS: [(&str, &str); 2] = [("h2d", "to the GPU"), ("d2h", "from the GPU")];
+
+/// The figures of one GPU, from the CPUs of one node.
+pub fn figures(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
+    let from = node.map_or_else(String::new, |node| format!(", CPUs of NUMA node {node}"));
+    let mut text = String::new();
+    for (direction, words) in DIRECTIONS {
+        text.push_str(&sweep(results, direction, &format!("{words}{from}"), style));
+    }
+    text + &both(results, style) + &kernels(results) + &staged(results, style)
+}
+
+fn find<'r>(results: &[&'r ProbeResult], name: &str, bytes: Option<u64>) -> Option<&'r ProbeResult> {
+    let found = results.iter().copied();
+    let mut found = found.filter(|result| result.name == name && (bytes.is_none() || result.bytes == bytes));
+    found.find(|result| result.median.is_some())
+}
+
+fn median(results: &[&ProbeResult], name: &str, bytes: Option<u64>) -> String {
+    let found = find(results, name, bytes).and_then(|result| result.median);
+    found.map_or_else(|| "-".to_owned(), figure)
+}
+
+/// The sizes of results whose names begin and end so.
+fn sizes(results: &[&ProbeResult], begin: &str, end: &str) -> BTreeSet<u64> {
+    let of = results
+        .iter()
+        .filter(|result| result.name.starts_with(begin) && result.name.ends_with(end));
+    of.filter_map(|result| result.bytes).collect()
+}
+
+fn sweep(results: &[&ProbeResult], direction: &str, title: &str, style: Style) -> String {
+    let there: Vec<&str> = SORTS
+        .into_iter()
+        .filter(|sort| find(results, &format!("host.{sort}.{direction}.latency"), None).is_some())
+        .collect();
+    let name = |sort: &str, figure: &str| format!("host.{sort}.{direction}.{figure}");
+    let rows: Vec<Vec<String>> = there
+        .iter()
+        .flat_map(|sort| sizes(results, &name(sort, "latency"), ""))
+        .collect::<BTreeSet<u64>>()
+        .into_iter()
+        .map(|bytes| {
+            let mut row = vec![size(bytes)];
+            for figure in ["latency", "bandwidth"] {
+                row.extend(
+                    there
+                        .iter()
+                        .map(|sort| median(results, &name(sort, figure), Some(bytes))),
+                );
+            }
+            row.push(median(
+                results,
+                &format!("host.extra-copy.{direction}.bandwidth"),
+                Some(bytes),
+            ));
+            row
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut head = vec!["size".to_owned()];
+    head.extend(there.iter().enumerate().map(|(at, sort)| {
+        if at == 0 {
+            format!("us: {sort}")
+        } else {
+            (*sort).to_owned()
+        }
+    }));
+    head.extend(there.iter().enumerate().map(|(at, sort)| {
+        if at == 0 {
+            format!("GB/s: {sort}")
+        } else {
+            (*sort).to_owned()
+        }
+    }));
+    head.push("two buffers".to_owned());
+    grid(title, &head, &rows, style)
+}
+
+fn both(results: &[&ProbeResult], style: Style) -> String {
+    let rows: Vec<Vec<String>> = sizes(results, "host.", ".both.bandwidth")
+        .into_iter()
+        .map(|bytes| {
+            let sorts = SORTS[1..].iter();
+            let figures = sorts.map(|sort| median(results, &format!("host.{sort}.both.bandwidth"), Some(bytes)));
+            std::iter::once(size(bytes)).chain(figures).collect()
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head: Vec<String> = ["size", "GB/s: pinned", "registered", "write-combined"]
+        .map(str::to_owned)
+        .to_vec();
+    grid("both directions at once, the sum", &head, &rows, style)
+}
+
+fn kernels(results: &[&ProbeResult]) -> String {
+    let [load, store, latency] = ["load.bandwidth", "store.bandwidth", "load.latency"]
+        .map(|name| find(results, &format!("host.kernel.{name}"), None).and_then(|result| result.median));
+    let parts: Vec<String> = [
+        load.map(|rate| format!("loads {} GB/s", figure(rate))),
+        store.map(|rate| format!("stores {} GB/s", figure(rate))),
+        latency.map(|us| format!("waits {} us for one load", figure(us))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!("\n{INDENT}a kernel on pinned host memory {}\n", parts.join(", ")),
+    }
+}
+
+/// The pipeline of MPI libraries.
+fn staged(results: &[&ProbeResult], style: Style) -> String {
+    let of = |result: &&&ProbeResult| result.name.starts_with("host.staged.") && result.chunk.is_some();
+    let chunks: BTreeSet<u64> = results.iter().filter(of).filter_map(|result| result.chunk).collect();
+    if chunks.is_empty() {
+        return String::new();
+    }
+    let rate = |direction: &str, mode: &str, chunk: u64| {
+        let name = format!("host.staged.{direction}.{mode}.bandwidth");
+        let found = results
+            .iter()
+            .find(|result| result.name == name && result.chunk == Some(chunk));
+        found
+            .and_then(|result| result.median)
+            .map_or_else(|| "-".to_owned(), figure)
+    };
+    let rows: Vec<Vec<String>> = chunks
+        .into_iter()
+        .map(|chunk| {
+            let figures = DIRECTIONS
+                .into_iter()
+                .flat_map(|(direction, _)| ["serial", "overlapped"].map(|mode| rate(direction, mode, chunk)));
+            std::iter::once(size(chunk)).chain(figures).collect()
+        })
+        .collect();
+    let head = ["chunk", "GB/s to: serial", "overlapped", "from: serial", "overlapped"].map(str::to_owned);
+    let message = results
+        .iter()
+        .find(of)
+        .and_then(|result| result.bytes)
+        .map_or_else(String::new, size);
+    let mut text = grid(
+        &format!("{message} through pinned chunks, as MPI libraries copy"),
+        &head,
+        &rows,
+        style,
+    );
+    for (direction, words) in DIRECTIONS {
+        if let Some(best) = find(results, &format!("host.staged.{direction}.best-chunk"), None).and_then(|r| r.median) {
+            text.push_str(&format!("{INDENT}best chunk {words}: {}\n", size(best as u64)));
+        }
+    }
+    text
+}

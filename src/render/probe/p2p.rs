@@ -1,0 +1,179 @@
+//! What copies between GPUs came to: a matrix for each way, with the GPUs that reach at the left and those that are reached
+//! above.
+
+use super::grid::grid;
+use super::{INDENT, figure, size};
+use crate::model::{ProbeReport, ProbeResult, ProbedGpu, ProbedPair};
+use crate::render::Style;
+
+/// The matrices: the name of the results, their heading, and whether the share of the link is told.
+const MATRICES: [(&str, &str, bool); 9] = [
+    (
+        "p2p.copy.write.bandwidth",
+        "GB/s, the copy engine writes, peer access on",
+        true,
+    ),
+    ("p2p.copy.read.bandwidth", "GB/s, the copy engine reads", true),
+    (
+        "p2p.copy.both.bandwidth",
+        "GB/s, both directions at once, the sum",
+        false,
+    ),
+    (
+        "p2p.staged.bandwidth",
+        "GB/s, peer access off: staged through the host",
+        true,
+    ),
+    ("p2p.kernel.store.bandwidth", "GB/s, a kernel stores", true),
+    ("p2p.kernel.load.bandwidth", "GB/s, a kernel loads", true),
+    (
+        "p2p.copy.round-trip.bandwidth",
+        "GB/s, there and back again, size by half the round trip",
+        false,
+    ),
+    ("p2p.kernel.load.latency", "us, a kernel waits for one load", false),
+    (
+        "p2p.kernel.round-trip.latency",
+        "us, a word there and back between two kernels",
+        false,
+    ),
+];
+
+/// All of it.
+pub fn figures(report: &ProbeReport, style: Style) -> String {
+    let names: Vec<&str> = report.gpus.iter().map(short).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let mut text = grants(report, &names, style);
+    for (name, title, share) in MATRICES {
+        text.push_str(&matrix(report, &names, name, title, share, style));
+    }
+    text + &together(report)
+}
+
+/// `GPU0` of `GPU0 (0000:3b:00.0)`.
+fn short(gpu: &ProbedGpu) -> &str {
+    gpu.subject.split(' ').next().unwrap_or_default()
+}
+
+fn pair<'r>(report: &'r ProbeReport, from: &str, to: &str) -> Option<&'r ProbedPair> {
+    let subject = format!("{from} -> {to}");
+    report.pairs.iter().find(|pair| pair.subject == subject)
+}
+
+/// The result of the largest size.
+fn largest<'r>(report: &'r ProbeReport, subject: &str, name: &str) -> Option<&'r ProbeResult> {
+    let results = report.results.iter();
+    results
+        .filter(|result| result.subject == subject && result.name == name && result.median.is_some())
+        .max_by_key(|result| result.bytes)
+}
+
+fn table(names: &[&str], title: &str, cell: impl Fn(&str, &str) -> String, style: Style) -> String {
+    let head: Vec<String> = std::iter::once("")
+        .chain(names.iter().copied())
+        .map(str::to_owned)
+        .collect();
+    let rows: Vec<Vec<String>> = names
+        .iter()
+        .map(|from| {
+            let cells = names.iter().map(|to| cell(from, to));
+            std::iter::once((*from).to_owned()).chain(cells).collect()
+        })
+        .collect();
+    grid(title, &head, &rows, style)
+}
+
+/// How each pair is joined, and whether CUDA grants access.
+fn grants(report: &ProbeReport, names: &[&str], style: Style) -> String {
+    let cell = |from: &str, to: &str| {
+        if from == to {
+            return "X".to_owned();
+        }
+        let Some(pair) = pair(report, from, to) else {
+            return "-".to_owned();
+        };
+        let joined = match pair.nvlinks {
+            Some(links) if links > 0 => format!("NV{links}"),
+            _ => pair.class.clone().unwrap_or_else(|| "?".to_owned()),
+        };
+        let granted = match pair.can_access {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "?",
+        };
+        format!("{joined} {granted}")
+    };
+    table(
+        names,
+        "how they are joined, and whether CUDA lets one reach the other",
+        cell,
+        style,
+    )
+}
+
+fn matrix(report: &ProbeReport, names: &[&str], name: &str, title: &str, share: bool, style: Style) -> String {
+    let there = report
+        .results
+        .iter()
+        .find(|result| result.name == name && result.median.is_some());
+    let Some(there) = there else {
+        return String::new();
+    };
+    // The diagonal: a GPU's copies within itself.
+    let local = |gpu: &str| {
+        let subject = report.gpus.iter().find(|probed| short(probed) == gpu);
+        subject.and_then(|probed| largest(report, &probed.subject, "p2p.local.bandwidth"))
+    };
+    let cell = |from: &str, to: &str| {
+        if from == to {
+            let found = local(from).filter(|_| name == "p2p.copy.write.bandwidth");
+            return found
+                .and_then(|result| result.median)
+                .map_or_else(|| "-".to_owned(), figure);
+        }
+        let found = largest(report, &format!("{from} -> {to}"), name).and_then(|result| result.median);
+        let link = pair(report, from, to)
+            .and_then(|pair| pair.link)
+            .filter(|link| *link > 0);
+        match (found, link.filter(|_| share)) {
+            (Some(rate), Some(link)) => format!("{} {:>3.0}%", figure(rate), 100.0 * rate * 1e9 / link as f64),
+            (Some(value), None) => figure(value),
+            (None, _) => "-".to_owned(),
+        }
+    };
+    let sizes: Vec<u64> = report
+        .results
+        .iter()
+        .filter(|result| result.name == name)
+        .filter_map(|result| result.bytes)
+        .collect();
+    let title = match sizes.iter().max() {
+        Some(bytes) if there.unit == "GB/s" => format!("{title}, {}", size(*bytes)),
+        _ => title.to_owned(),
+    };
+    table(names, &title, cell, style)
+}
+
+/// Several at once.
+fn together(report: &ProbeReport) -> String {
+    let mut text = String::new();
+    let ways = [
+        ("p2p.one-to-all.bandwidth", "to all others at once"),
+        ("p2p.all-to-one.bandwidth", "from all others at once"),
+        ("p2p.all-pairs.bandwidth", "every pair at once"),
+    ];
+    for (name, words) in ways {
+        for result in report.results.iter().filter(|result| result.name == name) {
+            if let Some(median) = result.median {
+                let subject = result.subject.split(" (").next().unwrap_or_default();
+                text.push_str(&format!("{INDENT}{subject} {words}: {} GB/s\n", figure(median)));
+            }
+        }
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!("\n{text}"),
+    }
+}
