@@ -10,7 +10,7 @@ use super::sampling::{Budget, Sampler};
 /// A gate that nobody opens opens itself after this long; a copy of a gibibyte over one lane of PCI Express takes a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A queue of a stream holds about a thousand pieces of work; what does not fit waits for a gate that nobody opens.
-pub const MOST_RUNS: u32 = 64;
+const MOST_RUNS: u32 = 256;
 
 /// What a stream does over and over.
 pub struct Lane<'a> {
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn small_copies_are_run_often_and_large_ones_twice() {
         let runs = |bytes| (Runs::of(bytes).warm, Runs::of(bytes).timed);
-        assert_eq!(runs(4), (8, 32));
+        assert_eq!(runs(4), (32, 128));
         assert_eq!(runs(64 << 20), (1, 4));
         assert_eq!(runs(1 << 30), (1, 2));
     }
