@@ -386,7 +386,7 @@ fn a_driver_that_hangs_in_one_pair_is_given_up_and_the_next_begun() {
         {"bdf": "0000:03:00.0"},
         {"bdf": "0000:05:00.0", "hang_in": "cuMemcpyPeerAsync"},
     ]}));
-    let ran = probe(&machine, &[&P2P[..], &["--library-timeout", "1"]].concat(), &[]);
+    let ran = probe(&machine, &[&P2P[..], &["--library-timeout", "4"]].concat(), &[]);
     assert_eq!(ran.run.code, 3, "{}", ran.run.stdout);
     let report = ran.report();
     assert_eq!(report["complete"], json!(false));

@@ -85,7 +85,7 @@ fn access(cluster: &Cluster<'_>, pair: &Pair, unit: Unit, teller: &mut Teller<'_
         return Ok(false);
     };
     let granted = here.gpu.can_access(&there.gpu)?;
-    // A simulated GPU has no attributes of pairs.
+    // What an old driver does not know is no reason to end here.
     let attribute = |attribute| {
         let answer = here.gpu.device().p2p_attribute(there.gpu.device(), attribute);
         answer.ok().flatten()
