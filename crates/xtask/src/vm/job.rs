@@ -35,25 +35,34 @@ pub struct Job {
 /// some dozens on two busy cores), or loses a timer interrupt. That is not the guest's doing: the job is begun again,
 /// and that is said.
 pub fn run(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
-    const TRIES: usize = 3;
     // Compiled before the watchdog looks at the clock; the guests' archives then find it done.
     for doubles in machine.doubles {
         doubles.built(image)?;
     }
+    again(machine, || attempt(machine, image, job))
+}
+
+/// Does it once more where the emulator failed, which says nothing of the guest.
+fn again<T>(machine: &Machine, attempt: impl Fn() -> Result<T>) -> Result<T> {
+    const TRIES: usize = 3;
     for _ in 1..TRIES {
-        match attempt(machine, image, job) {
+        match attempt() {
             Err(error) if error.is::<Fault>() => {
                 progress(format_args!("{}: {error}; once more", machine.name));
             }
             result => return result,
         }
     }
-    attempt(machine, image, job)
+    attempt()
 }
 
 /// Runs a job until the console says `mark`, pulls the plug `after` that, and hands back the console. What the guest had not
-/// yet given to its disks is gone.
+/// yet given to its disks is gone. An emulator that crashes has pulled the plug before: the next boot finds the same disk.
 pub fn cut_off(machine: &Machine, image: &Image, job: &Job, mark: &str, after: Duration) -> Result<String> {
+    again(machine, || cut_once(machine, image, job, mark, after))
+}
+
+fn cut_once(machine: &Machine, image: &Image, job: &Job, mark: &str, after: Duration) -> Result<String> {
     let work = tempfile::Builder::new()
         .prefix("gdr-vm-")
         .tempdir()
