@@ -64,6 +64,10 @@ pub struct Scope {
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub size: Vec<ByteSize>,
 
+    /// Call slow what these profiles call slow, in their table `probe` [default: gdrcopy, mpi for host, p2p for p2p]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub profile: Vec<String>,
+
     /// How to print the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ProbeFormat::Table)]
     pub format: ProbeFormat,

@@ -8,11 +8,12 @@ use anyhow::bail;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::machine::Machine;
+use super::profiles::expectations;
 use crate::cli::{self, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, style};
 use crate::collect::Want;
 use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, ProbeReport, Topology};
 use crate::probe::child::usable;
-use crate::probe::depth::Depth;
+use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::Step;
 use crate::probe::p2p::Between;
 use crate::probe::supervise::{self, Nodes, Place, Scope, Way};
@@ -51,8 +52,13 @@ pub fn run(
             ProbeWhat::Host(options) => &options.scope,
             ProbeWhat::P2p(options) => &options.scope,
         },
+        profile: match &options.what {
+            ProbeWhat::Copy(_) => "gdrcopy",
+            ProbeWhat::Host(_) => "mpi",
+            ProbeWhat::P2p(_) => "p2p",
+        },
     };
-    let scope = session.scope();
+    let scope = session.scope()?;
     match &options.what {
         ProbeWhat::Copy(wanted) => {
             let options = copy_options(scope, wanted)?;
@@ -60,7 +66,7 @@ pub fn run(
         }
         ProbeWhat::Host(wanted) => {
             let options = host::Options {
-                nodes: nodes(wanted.numa, scope.depth),
+                nodes: nodes(wanted.numa, scope.terms.depth),
                 scope,
             };
             session.run(&options, host::run, host::expected, out, err)
@@ -81,24 +87,34 @@ struct Session<'a> {
     want: Want,
     global: &'a Global,
     scope: &'a cli::Scope,
+    /// The profile that says what is slow where none is named.
+    profile: &'static str,
 }
 
 impl Session<'_> {
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> anyhow::Result<Scope> {
+        let profiles = match self.scope.profile.as_slice() {
+            [] => vec![self.profile.to_owned()],
+            named => named.to_vec(),
+        };
+        let shares = expectations(&profiles)?.shares();
         let mut sizes: Vec<usize> = self.scope.size.iter().map(|size| size.0).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        Scope {
+        Ok(Scope {
             sim: self.scope.sim,
             gpus: self.scope.gpu.clone(),
-            depth: match (self.scope.quick, self.scope.full) {
-                (true, _) => Depth::Quick,
-                (_, true) => Depth::Full,
-                _ => Depth::Default,
+            terms: Terms {
+                depth: match (self.scope.quick, self.scope.full) {
+                    (true, _) => Depth::Quick,
+                    (_, true) => Depth::Full,
+                    _ => Depth::Default,
+                },
+                sizes,
+                shares,
+                patience: Duration::from_secs(self.global.library_timeout),
             },
-            sizes,
-            patience: Duration::from_secs(self.global.library_timeout),
-        }
+        })
     }
 
     /// Measures, or tells what would be expected of a machine that is not here, and prints.
@@ -176,7 +192,7 @@ fn copy_options(scope: Scope, wanted: &CopyProbe) -> anyhow::Result<copy::Option
             .to_owned()
         }),
         kernel: wanted.kernel.clone(),
-        nodes: nodes(wanted.numa, scope.depth),
+        nodes: nodes(wanted.numa, scope.terms.depth),
         scope,
     })
 }

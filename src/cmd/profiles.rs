@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use crate::check;
+use crate::model::Shares;
 use crate::profile::{Expectations, Profile, SHIPPED};
 
 /// What these profiles expect together, with all that they include.
@@ -28,7 +29,8 @@ fn add(name: &str, seen: &mut Vec<String>, profiles: &mut Vec<Profile>) -> anyho
         add(included, seen, profiles).with_context(|| format!("profile {name} includes {included}"))?;
     }
     // One that is only made of others asks for nothing itself.
-    if profile.includes.is_empty() || !profile.checks.is_empty() {
+    let asks = !profile.checks.is_empty() || profile.probe != Shares::default();
+    if profile.includes.is_empty() || asks {
         profiles.push(profile);
     }
     Ok(())

@@ -21,6 +21,7 @@ mod pci;
 mod plan;
 mod probe;
 mod rdma;
+mod shares;
 mod snapshot;
 mod software;
 mod system;
@@ -51,6 +52,7 @@ pub use probe::{
     ProbeVerdict, ProbedGpu, ProbedPair,
 };
 pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
+pub use shares::Shares;
 pub use snapshot::{
     Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded, RecordedLibraries,
     SNAPSHOT_SCHEMA, Snapshot, ToolOutput,

@@ -15,9 +15,9 @@ use crate::model::{Bdf, IdList};
 pub fn answer(request: Request, out: &mut dyn Write) -> io::Result<()> {
     let patience = match &request {
         Request::List { patience, .. } => *patience,
-        Request::Copy(task) => task.patience,
-        Request::Host(task) => task.patience,
-        Request::P2p(task) => task.patience,
+        Request::Copy(task) => task.terms.patience,
+        Request::Host(task) => task.terms.patience,
+        Request::P2p(task) => task.terms.patience,
     };
     let mut teller = Teller::new(out, patience);
     match request {

@@ -66,6 +66,8 @@ pub struct Teller<'a> {
     patience: Duration,
     done: u64,
     of: u64,
+    /// How many units were begun, where these are the steps that count.
+    units: Option<u64>,
 }
 
 impl<'a> Teller<'a> {
@@ -76,12 +78,28 @@ impl<'a> Teller<'a> {
             patience,
             done: 0,
             of: 0,
+            units: None,
         }
     }
 
     /// Says how many steps there will be from here on.
     pub fn expect_more(&mut self, steps: u64) {
         self.of = self.done + steps;
+    }
+
+    /// Says how many units there will be: these are counted from here on, and no steps.
+    pub fn expect_units(&mut self, units: u64) {
+        self.of = units;
+        self.units = Some(0);
+    }
+
+    /// Begins a unit.
+    pub fn unit(&mut self, subject: String) -> io::Result<()> {
+        if let Some(units) = &mut self.units {
+            self.done = *units;
+            *units += 1;
+        }
+        self.tell(&Event::Unit(subject))
     }
 
     /// Begins a step that should take no time to speak of.
@@ -97,7 +115,9 @@ impl<'a> Teller<'a> {
             done: self.done,
             of: self.of.max(self.done + 1),
         };
-        self.done += 1;
+        if self.units.is_none() {
+            self.done += 1;
+        }
         self.tell(&Event::Doing(step))
     }
 
@@ -117,6 +137,27 @@ impl<'a> Teller<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_units_are_counted_their_steps_are_not() {
+        let mut out = Vec::new();
+        let mut teller = Teller::new(&mut out, Duration::ZERO);
+        teller.expect_units(2);
+        for unit in ["a", "b"] {
+            teller.unit(unit.to_owned()).expect("written");
+            teller.doing("one").expect("written");
+            teller.doing("two").expect("written");
+        }
+        let text = String::from_utf8(out).expect("text");
+        let steps: Vec<(u64, u64)> = text
+            .lines()
+            .filter_map(|line| match serde_json::from_str(line).expect("an event") {
+                Event::Doing(step) => Some((step.done, step.of)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(steps, [(0, 2), (0, 2), (1, 2), (1, 2)]);
+    }
 
     #[test]
     fn each_event_is_a_line_and_steps_are_counted() {

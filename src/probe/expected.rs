@@ -35,5 +35,5 @@ pub fn recorded(probe: &str, scope: &Scope, machine: &Machine) -> Result<ProbeRe
 /// What is said where a record does not tell what the link carries.
 pub fn unknown_link(about: &Subject, name: &str, bytes: usize) -> ProbeResult {
     let reason = "what its link carries is not known: the CPU reaches it otherwise, or the record does not hold it";
-    about.impossible(name, Some(bytes), false, reason.to_owned())
+    about.not_measured(name, bytes, reason.to_owned())
 }

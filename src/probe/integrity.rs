@@ -3,6 +3,7 @@
 //! With a wrong IOMMU or ACS setting CUDA reports success and delivers zeros, so a call that succeeded proves nothing. What a
 //! copy engine moved is compared by a kernel of the far GPU; what a kernel moved, by a copy to the host and the CPU.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -46,13 +47,13 @@ impl fmt::Display for Wrong {
 
 /// Seeds that no two rounds of a process share: what an earlier round left behind is wrong in a later one.
 #[derive(Debug, Default)]
-pub struct Seeds(u64);
+pub struct Seeds(Cell<u64>);
 
 impl Seeds {
     /// The next pattern.
-    pub fn next(&mut self) -> Pattern {
-        self.0 += 1;
-        Pattern::new(self.0)
+    pub fn next(&self) -> Pattern {
+        self.0.set(self.0.get() + 1);
+        Pattern::new(self.0.get())
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::CHILD;
-use super::depth::Depth;
+use super::depth::Terms;
 use super::events::{Event, Listed, Step};
 use super::p2p::Between;
 use super::request::{Request, Target};
@@ -21,12 +21,8 @@ pub struct Scope {
     pub sim: bool,
     /// The GPUs by number, address or UUID; `all` is all.
     pub gpus: Vec<String>,
-    /// How much to do.
-    pub depth: Depth,
-    /// The sizes to measure; empty for the depth's own.
-    pub sizes: Vec<usize>,
-    /// How long a step may take beyond its own time.
-    pub patience: Duration,
+    /// How much, and how long.
+    pub terms: Terms,
 }
 
 /// From the CPUs of which NUMA nodes.
@@ -115,6 +111,29 @@ pub enum ProbeError {
         /// What there is.
         there: String,
     },
+}
+
+/// A probe of the GPUs that were asked for, whatever comes of it: `work` runs the children, and an interruption, a hang and a
+/// list without a GPU end it early, which the report says. `sim` is how many simulated GPUs there are to list.
+pub fn probe(
+    name: &str,
+    (scope, sim): (&Scope, u32),
+    machine: &Machine,
+    interrupts: &Interrupts,
+    progress: &mut dyn FnMut(&str, &Step),
+    work: impl FnOnce(&mut Children<'_>, Vec<Chosen<'_>>) -> Result<(), ProbeError>,
+) -> Result<ProbeReport, ProbeError> {
+    let mut report = blank(name, scope, machine);
+    let mut children = Children {
+        report: &mut report,
+        interrupts,
+        patience: scope.terms.patience,
+        progress,
+    };
+    if let Some(listed) = children.list(if scope.sim { sim } else { 0 })? {
+        work(&mut children, chosen(scope, machine, &listed)?)?;
+    }
+    Ok(report)
 }
 
 /// A report with nothing in it yet.

@@ -25,6 +25,11 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// What comes next cannot be done either.
+    pub fn is_the_end(&self) -> bool {
+        matches!(self, Self::Io(_)) || self.is_lost()
+    }
+
     /// The GPU's context is lost, and this process can do no more with that GPU: what a failing kernel, an Xid or a broken
     /// link leaves behind. A refusal, an old driver or a full memory is none of these.
     pub fn is_lost(&self) -> bool {

@@ -103,19 +103,25 @@ impl Subject {
     }
 
     /// What a figure would be held against, where nothing is measured.
-    pub fn not_measured(&self, name: &str, bytes: usize, unit: &str, promise: Promise) -> ProbeResult {
-        let slow = promise.share.map(|share| {
-            let least = promise.value * share;
-            format!(
-                "not measured; less than {least:.1} {unit} would be slow, more than {:.1} impossible",
-                promise.value
-            )
+    pub fn promised(&self, name: &str, bytes: usize, unit: &str, promise: Promise) -> ProbeResult {
+        let slow = promise.share.map_or_else(String::new, |share| {
+            format!("less than {:.1} {unit} would be slow, ", promise.value * share)
         });
+        let reason = format!("not measured; {slow}more than {:.1} {unit} impossible", promise.value);
         ProbeResult {
             unit: unit.to_owned(),
             expected: Some(promise.value),
             verdict: ProbeVerdict::NotMeasured,
-            reason: slow,
+            reason: Some(reason),
+            ..self.bare(name, Some(bytes))
+        }
+    }
+
+    /// Nothing is measured, and nothing is promised either.
+    pub fn not_measured(&self, name: &str, bytes: usize, reason: String) -> ProbeResult {
+        ProbeResult {
+            verdict: ProbeVerdict::NotMeasured,
+            reason: Some(reason),
             ..self.bare(name, Some(bytes))
         }
     }

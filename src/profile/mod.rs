@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::model::Severity;
+use crate::model::{Severity, Shares};
 pub use firmware::{Minimum, minimum_firmware};
 
 /// The shipped profiles: name and text.
@@ -41,6 +41,9 @@ pub struct Profile {
     /// What it asks of each check, by id, or by family as in `rdma.*`; an id goes before its family.
     #[serde(default)]
     pub checks: BTreeMap<String, Expectation>,
+    /// What of a probe's figures is slow.
+    #[serde(default)]
+    pub probe: Shares,
 }
 
 /// What a profile finds ready or not.
@@ -87,6 +90,16 @@ pub enum ProfileError {
         /// The id.
         id: String,
     },
+    /// What it calls slow is no share.
+    #[error("profile {name}: {key} = {share} in its table probe is no share: it goes from 0 to 1")]
+    Share {
+        /// The profile's name or file.
+        name: String,
+        /// Whose.
+        key: &'static str,
+        /// What it says.
+        share: f64,
+    },
 }
 
 impl Profile {
@@ -96,6 +109,13 @@ impl Profile {
             name: name.to_owned(),
             source,
         })?;
+        if let Some((key, share)) = profile.probe.wrong() {
+            return Err(ProfileError::Share {
+                name: name.to_owned(),
+                key,
+                share,
+            });
+        }
         match profile.checks.keys().find(|id| !known(id)) {
             Some(id) => Err(ProfileError::Check {
                 name: name.to_owned(),
@@ -159,6 +179,12 @@ impl Expectations {
             .any(|profile| profile.asks(id).is_some_and(|asked| asked.required))
     }
 
+    /// Below which shares of what a way carries a figure is slow: of each the largest.
+    pub fn shares(&self) -> Shares {
+        let shares = self.profiles.iter().map(|profile| profile.probe);
+        shares.fold(Shares::default(), Shares::or_more)
+    }
+
     /// Whether a profile of this name is in force.
     pub fn names(&self, profile: &str) -> bool {
         self.profiles.iter().any(|known| known.name == profile)
@@ -195,6 +221,27 @@ mod tests {
                 .to_string()
                 .contains("'gpv.present'")
         );
+    }
+
+    #[test]
+    fn a_profile_says_what_is_slow_and_the_strictest_counts() {
+        let of = |text: &str| parse(&format!("name='a'\nabout=''\n[probe]\n{text}"));
+        let (one, two) = (of("nvlink = 0.6\nmapping = 0.2"), of("nvlink = 0.7\npci-express = 0.5"));
+        let both = Expectations::of(&[one.expect("one"), two.expect("two")]).shares();
+        assert_eq!(
+            (both.mapping, both.pci_express, both.nvlink),
+            (Some(0.2), Some(0.5), Some(0.7))
+        );
+        for wrong in ["nvlink = 60", "nvlink = -0.1", "nvlink = nan"] {
+            let error = of(wrong).expect_err(wrong).to_string();
+            assert!(error.contains("goes from 0 to 1"), "{error}");
+        }
+        assert!(of("nvlnk = 0.6").is_err());
+        for (name, text) in SHIPPED {
+            let shares = Profile::parse(name, text, |_| true).expect("a profile").probe;
+            let says = shares != Shares::default();
+            assert_eq!(says, ["gdrcopy", "mpi", "p2p"].contains(&name), "{name}");
+        }
     }
 
     #[test]

@@ -29,7 +29,15 @@ pub struct Hands {
 }
 
 /// Held by the one who changes a machine; gone with the process.
-pub struct Lock(#[expect(dead_code, reason = "holding it is its use")] OwnedFd);
+pub struct Lock(OwnedFd);
+
+impl Drop for Lock {
+    /// A program that another thread is just starting holds a copy of the descriptor until it runs, so closing this one is not
+    /// enough.
+    fn drop(&mut self) {
+        let _ = sys::flock(&self.0, sys::FlockOperation::Unlock);
+    }
+}
 
 impl Hands {
     /// Those for the machine gdr runs on. A program may take as long as `patience`.
@@ -309,4 +317,22 @@ fn beside(name: &OsStr) -> OsString {
     beside.push(name);
     beside.push(".gdr-new");
     beside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_was_let_go_is_free_whoever_has_its_descriptor() {
+        let root = tempfile::tempdir().expect("a directory");
+        let hands = || Hands::directory(root.path(), None, Duration::from_secs(1)).expect("a machine");
+        let path = Path::new("/lock");
+        let held = hands().lock(path).expect("no trouble").expect("it is free");
+        assert!(hands().lock(path).expect("no trouble").is_none());
+        let copy = held.0.try_clone().expect("a copy");
+        drop(held);
+        assert!(hands().lock(path).expect("no trouble").is_some());
+        drop(copy);
+    }
 }

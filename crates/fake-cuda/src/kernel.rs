@@ -57,12 +57,12 @@ pub enum Kernel {
         vectors: u64,
     },
     Chase {
-        start: u64,
+        list: u64,
+        start: u32,
         hops: u32,
         block: u32,
         result: u64,
-        low: u64,
-        high: u64,
+        mask: u32,
     },
     Hold,
 }
@@ -110,12 +110,12 @@ impl Kernel {
                 vectors: word(2),
             },
             "chase" => Self::Chase {
-                start: word(0),
-                hops: half(1),
-                block: half(2),
-                result: word(3),
-                low: word(4),
-                high: word(5),
+                list: word(0),
+                start: half(1),
+                hops: half(2),
+                block: half(3),
+                result: word(4),
+                mask: half(5),
             },
             "hold" => Self::Hold,
             _ => return None,
@@ -211,17 +211,17 @@ impl Kernel {
                 Ok(())
             }
             Self::Chase {
+                list,
                 start,
                 hops,
                 block,
                 result,
-                low,
-                high,
+                mask,
             } => {
                 if u64::from(block) >= blocks {
                     return Ok(());
                 }
-                let end = chase(gpu, start, hops, low, high)?;
+                let end = chase(gpu, list, start, hops, mask)?;
                 let _result = reached(gpu, result, 1, 8)?;
                 // SAFETY: reached, aligned and held.
                 unsafe { pointer::<u64>(result).write_volatile(end) };
@@ -243,22 +243,21 @@ fn pattern(key: u64, index: u64) -> u32 {
     (x >> 32) as u32
 }
 
-fn chase(gpu: usize, start: u64, hops: u32, low: u64, high: u64) -> Result<u64, Return> {
-    let last = high.wrapping_sub(low).wrapping_sub(8);
-    let mut at = start;
+fn chase(gpu: usize, list: u64, start: u32, hops: u32, mask: u32) -> Result<u64, Return> {
+    let (mut at, mut astray) = (u64::from(start), 0);
     let mut block: Option<Block> = None;
     for _ in 0..hops {
-        if !at.is_multiple_of(8) || at.wrapping_sub(low) > last {
-            return Ok(u64::MAX);
-        }
-        let is_known = |block: &Block| at >= block.start && at + 8 <= block.start + block.bytes as u64;
+        let place = list.wrapping_add(at);
+        let is_known = |block: &Block| place >= block.start && place + 8 <= block.start + block.bytes as u64;
         if !block.as_ref().is_some_and(is_known) {
-            block = Some(reached(gpu, at, 1, 8)?);
+            block = Some(reached(gpu, place, 1, 8)?);
         }
         // SAFETY: aligned, and in a block that this GPU reaches and that is held.
-        at = unsafe { pointer::<u64>(at).read_volatile() };
+        let next = unsafe { pointer::<u64>(place).read_volatile() };
+        astray |= next & !u64::from(mask);
+        at = next & u64::from(mask);
     }
-    Ok(at)
+    Ok(if astray == 0 { at } else { u64::MAX })
 }
 
 /// The block of a range of `count` times `size` bytes that a kernel of this GPU may touch, `size` at a time.

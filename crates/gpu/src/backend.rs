@@ -212,12 +212,14 @@ pub(crate) enum Kernel {
         mark: u32,
     },
     Chase {
-        start: DevicePtr,
+        list: DevicePtr,
+        /// The offset of the first word.
+        start: u32,
         hops: u32,
         block: u32,
         result: DevicePtr,
-        low: DevicePtr,
-        high: DevicePtr,
+        /// The bytes of the list, a power of two, less 8.
+        mask: u32,
     },
     Hold {
         gate: DevicePtr,

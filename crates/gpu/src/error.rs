@@ -222,6 +222,12 @@ pub enum Error {
     /// Pageable host memory where the GPU needs an address of its own for it.
     #[error("pageable host memory has no device address: only uploads and downloads use it")]
     Pageable,
+    /// A list that a kernel is to follow, of another size than it can.
+    #[error("a list that a kernel follows has a power of two of bytes, from 8 to 2 GiB, and this one has {bytes}")]
+    List {
+        /// Its bytes.
+        bytes: usize,
+    },
     /// A block that no multiprocessor runs.
     #[error("there is no block {block}: the GPU has {multiprocessors} multiprocessors, and as many blocks")]
     Block {
@@ -343,6 +349,7 @@ impl Error {
             Self::Range { .. }
             | Self::Misaligned { .. }
             | Self::Pageable
+            | Self::List { .. }
             | Self::Block { .. }
             | Self::Empty
             | Self::Foreign(_) => Kind::Invalid,

@@ -14,8 +14,8 @@ const NAMES: [&str; 5] = ["api.pin", "api.map", "api.info", "api.unmap", "api.un
 
 /// Times them for each of the depth's sizes.
 pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    for bytes in session.task.depth.call_sizes() {
-        let budget = session.task.depth.calls();
+    for bytes in session.task.terms.depth.call_sizes() {
+        let budget = session.task.terms.depth.calls();
         teller.doing_for(format!("pin, map, unmap and unpin of {bytes} bytes"), 10 * budget.time)?;
         match session
             .gpu
@@ -44,7 +44,7 @@ fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], T
     let mut samples: [Vec<f64>; 5] = Default::default();
     // The first one warms up.
     round(session, memory)?;
-    let mut sampler = Sampler::new(session.task.depth.calls());
+    let mut sampler = Sampler::new(session.task.terms.depth.calls());
     while sampler.wants_more() {
         let round = round(session, memory)?;
         sampler.push(round[0] + round[1]);

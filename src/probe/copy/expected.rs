@@ -1,8 +1,8 @@
 //! What is expected of a machine that is not here: nothing is touched, and nothing is measured.
 
 use super::supervise::Options;
-use super::sweep::{ENGINE_SHARE, LIMITED_BY_LINK, STORES_SHARE};
-use crate::model::{GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbedGpu};
+use super::sweep::LIMITED_BY_LINK;
+use crate::model::{GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbedGpu, Shares};
 use crate::probe::expected::{recorded, unknown_link};
 use crate::probe::supervise::{Machine, ProbeError};
 use crate::probe::verdict::{Promise, Subject};
@@ -11,31 +11,35 @@ use crate::probe::verdict::{Promise, Subject};
 /// it a figure would be slow.
 pub fn expected(options: &Options, machine: &Machine) -> Result<ProbeReport, ProbeError> {
     let mut report = recorded("copy", &options.scope, machine)?;
-    report.results = report.gpus.iter().flat_map(of_gpu).collect();
+    report.results = report
+        .gpus
+        .iter()
+        .flat_map(|gpu| of_gpu(gpu, options.scope.terms.shares))
+        .collect();
     Ok(report)
 }
 
-fn of_gpu(gpu: &ProbedGpu) -> Vec<ProbeResult> {
+fn of_gpu(gpu: &ProbedGpu, shares: Shares) -> Vec<ProbeResult> {
     let about = |backend: &str| Subject {
         subject: gpu.subject.clone(),
         backend: backend.to_owned(),
         numa: None,
     };
-    let shares = [
-        ("copy.write.bandwidth", "mapping", STORES_SHARE),
-        ("cuda.pinned.write.bandwidth", "cuda", ENGINE_SHARE),
-        ("cuda.pinned.read.bandwidth", "cuda", ENGINE_SHARE),
+    let names = [
+        ("copy.write.bandwidth", "mapping", shares.mapping),
+        ("cuda.pinned.write.bandwidth", "cuda", shares.pci_express),
+        ("cuda.pinned.read.bandwidth", "cuda", shares.pci_express),
     ];
-    shares
+    names
         .into_iter()
         .map(|(name, backend, share)| match gpu.link {
-            Some(link) => about(backend).not_measured(
+            Some(link) => about(backend).promised(
                 name,
                 LIMITED_BY_LINK,
                 GIGABYTES_PER_SECOND,
                 Promise {
                     value: link as f64 / 1e9,
-                    share: Some(share),
+                    share,
                 },
             ),
             None => unknown_link(&about(backend), name, LIMITED_BY_LINK),
@@ -47,7 +51,7 @@ fn of_gpu(gpu: &ProbedGpu) -> Vec<ProbeResult> {
 mod tests {
     use super::*;
     use crate::model::ProbeVerdict;
-    use crate::probe::depth::Depth;
+    use crate::probe::depth::{Depth, Terms};
     use crate::probe::supervise::{Nodes, Place, Scope};
     use std::time::Duration;
 
@@ -67,9 +71,15 @@ mod tests {
             scope: Scope {
                 sim: false,
                 gpus: vec![gpu.to_owned()],
-                depth: Depth::Quick,
-                sizes: Vec::new(),
-                patience: Duration::ZERO,
+                terms: Terms {
+                    depth: Depth::Quick,
+                    sizes: Vec::new(),
+                    shares: Shares {
+                        pci_express: Some(0.5),
+                        ..Shares::default()
+                    },
+                    patience: Duration::ZERO,
+                },
             },
             backend: None,
             kernel: None,

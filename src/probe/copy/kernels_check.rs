@@ -61,7 +61,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
 fn check(session: &mut Session<'_>) -> Result<Verified, Trouble> {
     let mut verified = 0;
     let slots = session.memory.len() / SLOT;
-    let all = small(session.task.depth);
+    let all = small(session.task.terms.depth);
     for cases in all.chunks(slots.clamp(1, 4096)) {
         match small_copies(session, cases)? {
             Verified::Right(bytes) => verified += bytes,

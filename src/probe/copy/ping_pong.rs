@@ -32,7 +32,7 @@ pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble
 }
 
 fn play(session: &Session<'_>) -> Result<ProbeResult, Trouble> {
-    let rounds = session.task.depth.round_trips();
+    let rounds = session.task.terms.depth.round_trips();
     let flag = session.gpu.allocate(Allocation::Malloc, 64 << 10)?;
     let reply = session.gpu.pinned(64)?;
     let stream = session.gpu.stream()?;

@@ -1,11 +1,9 @@
 //! What a child that probes one GPU's mapping is to do.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use crate::model::IdList;
-use crate::probe::depth::Depth;
+use crate::probe::depth::Terms;
 use crate::probe::request::Target;
 
 /// One GPU, from the CPUs of one NUMA node.
@@ -17,12 +15,8 @@ pub struct Task {
     pub node: Option<(u32, IdList)>,
     /// The copies through the mapping and nothing else: the rest does not depend on the node.
     pub sweep_only: bool,
-    /// How much to do.
-    pub depth: Depth,
     /// The backend to use, by its name, and no other.
     pub backend: Option<String>,
-    /// The sizes to measure; empty for the depth's own.
-    pub sizes: Vec<usize>,
-    /// How long a step may take beyond its own time.
-    pub patience: Duration,
+    /// How much, and how long.
+    pub terms: Terms,
 }

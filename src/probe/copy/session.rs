@@ -41,10 +41,10 @@ impl<'a> Session<'a> {
         backends: Vec<BackendChoice>,
         teller: &mut Teller<'_>,
     ) -> Result<Self, Trouble> {
-        let sizes = if task.sizes.is_empty() {
-            task.depth.sizes()
+        let sizes = if task.terms.sizes.is_empty() {
+            task.terms.depth.sizes()
         } else {
-            task.sizes.clone()
+            task.terms.sizes.clone()
         };
         let probed = ProbedGpu {
             backends,

@@ -5,7 +5,7 @@ use super::crossover::crossover;
 use crate::model::{NumaNode, ProbeReport};
 use crate::probe::events::Step;
 use crate::probe::request::Request;
-use crate::probe::supervise::{Children, Chosen, Machine, Nodes, ProbeError, Scope, blank, chosen, nodes};
+use crate::probe::supervise::{Chosen, Machine, Nodes, ProbeError, Scope, nodes, probe};
 use crate::probe::verdict::Subject;
 use crate::probe::watch::Interrupts;
 
@@ -29,29 +29,20 @@ pub fn run(
     interrupts: &Interrupts,
     progress: &mut dyn FnMut(&str, &Step),
 ) -> Result<ProbeReport, ProbeError> {
-    let mut report = blank("copy", &options.scope, machine);
-    let mut children = Children {
-        report: &mut report,
-        interrupts,
-        patience: options.scope.patience,
-        progress,
-    };
-    let Some(listed) = children.list(options.scope.sim.into())? else {
-        return Ok(report);
-    };
-    let kernel: Vec<(&str, &str)> = options
-        .kernel
-        .iter()
-        .map(|kernel| ("GDR_COPY_KERNEL", kernel.as_str()))
-        .collect();
-    for gpu in chosen(&options.scope, machine, &listed)? {
-        for task in tasks(options, machine, &gpu)? {
-            let subject = task.target.subject.clone();
-            if !children.run(&subject, &Request::Copy(Box::new(task)), &kernel)?.go_on {
-                return Ok(report);
+    let scope = (&options.scope, 1);
+    let report = probe("copy", scope, machine, interrupts, progress, |children, gpus| {
+        let kernel = options.kernel.iter().map(|kernel| ("GDR_COPY_KERNEL", kernel.as_str()));
+        let kernel: Vec<(&str, &str)> = kernel.collect();
+        for gpu in gpus {
+            for task in tasks(options, machine, &gpu)? {
+                let subject = task.target.subject.clone();
+                if !children.run(&subject, &Request::Copy(Box::new(task)), &kernel)?.go_on {
+                    return Ok(());
+                }
             }
         }
-    }
+        Ok(())
+    })?;
     // From which size on cuMemcpy wins is not known of sweeps that did not come to their end.
     Ok(if report.complete { finished(report) } else { report })
 }
@@ -90,10 +81,8 @@ fn tasks(options: &Options, machine: &Machine, gpu: &Chosen<'_>) -> Result<Vec<T
         target: gpu.target(),
         node: node.map(|node| (node.id, node.cpus.clone())),
         sweep_only,
-        depth: scope.depth,
         backend: options.backend.clone(),
-        sizes: scope.sizes.clone(),
-        patience: scope.patience,
+        terms: scope.terms.clone(),
     };
     Ok(match nodes(options.nodes, machine, home)?.as_slice() {
         [] => vec![task(None, false)],
@@ -110,10 +99,10 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    use crate::model::{Host, IdList};
-    use crate::probe::depth::Depth;
+    use crate::model::{Host, IdList, Shares};
+    use crate::probe::depth::{Depth, Terms};
     use crate::probe::events::Listed;
-    use crate::probe::supervise::Place;
+    use crate::probe::supervise::{Place, chosen};
 
     fn machine() -> Machine {
         let place = |name: &str, bdf: &str, numa| Place {
@@ -155,9 +144,12 @@ mod tests {
             scope: Scope {
                 sim: false,
                 gpus: gpus.iter().map(|gpu| (*gpu).to_owned()).collect(),
-                depth: Depth::Quick,
-                sizes: Vec::new(),
-                patience: Duration::from_secs(10),
+                terms: Terms {
+                    depth: Depth::Quick,
+                    sizes: Vec::new(),
+                    shares: Shares::default(),
+                    patience: Duration::from_secs(10),
+                },
             },
             backend: None,
             kernel: None,

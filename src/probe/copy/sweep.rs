@@ -13,16 +13,10 @@ use crate::probe::verdict::{Promise, Subject};
 const WORTH: usize = 4 << 10;
 /// From this size on the link is what limits: below, the start of a copy counts.
 pub(super) const LIMITED_BY_LINK: usize = 16 << 20;
-/// A mapping's stores reach a third to a half of the link (measured: 34 of 63 GB/s on an H200, 9.6 of 15.8 on a V100):
-/// below a fifth something is wrong. Loads are limited by the CPU, not by the link.
-pub(super) const STORES_SHARE: f64 = 0.2;
 /// Reads begin so far apart.
 const PAGE: usize = 4 << 10;
 /// More than a CPU has line fill buffers.
 const MOST_PLACES: usize = 64;
-/// The copy engine reaches six sevenths.
-pub(super) const ENGINE_SHARE: f64 = 0.5;
-
 /// Measures every size.
 pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let sizes = session.sizes.clone();
@@ -91,7 +85,7 @@ fn promise(session: &Session<'_>, share: Option<f64>) -> Option<Promise> {
 
 fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let bytes = source.len();
-    let budget = session.task.depth.point();
+    let budget = session.task.terms.depth.point();
     teller.doing_for(
         format!("{bytes} bytes through the mapping, to the GPU"),
         10 * budget.time + allowance(bytes),
@@ -99,7 +93,7 @@ fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> 
     let samples = time(budget, || session.mapping.write(0, source))?;
     let wrong = device_differs(&session.stream, &session.memory, 0, source)?;
     let wrong = wrong.map(|mismatch| wrong_at(&session.memory, 0, &mismatch));
-    let promised = promise(session, Some(STORES_SHARE));
+    let promised = promise(session, session.task.terms.shares.mapping);
     report(&session.about, "copy.write", bytes, &samples, wrong, promised, teller)?;
 
     teller.doing_for(
@@ -160,9 +154,9 @@ fn engine_pinned(
     teller: &mut Teller<'_>,
 ) -> Result<(), Trouble> {
     let bytes = source.len();
-    let budget = session.task.depth.point();
+    let budget = session.task.terms.depth.point();
     let (stream, memory) = (&session.stream, &session.memory);
-    let promised = promise(session, Some(ENGINE_SHARE));
+    let promised = promise(session, session.task.terms.shares.pci_express);
     teller.doing_for(
         format!("cuMemcpy of {bytes} bytes from pinned memory"),
         10 * budget.time + allowance(bytes),
@@ -209,7 +203,7 @@ fn engine_pinned(
 
 fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let bytes = source.len();
-    let budget = session.task.depth.point();
+    let budget = session.task.terms.depth.point();
     let (stream, memory) = (&session.stream, &session.memory);
     teller.doing_for(
         format!("cuMemcpy of {bytes} bytes from pageable memory"),

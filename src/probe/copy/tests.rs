@@ -9,8 +9,9 @@ use super::request::Task;
 use super::session::{Session, map};
 use super::validate::{Check, Part, Verified};
 use super::{kernels_check, sweep};
+use crate::model::Shares;
 use crate::model::{ProbeResult, ProbeVerdict};
-use crate::probe::depth::Depth;
+use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::{Event, Teller};
 use crate::probe::request::Target;
 
@@ -27,10 +28,13 @@ fn task() -> Task {
         },
         node: None,
         sweep_only: true,
-        depth: Depth::Quick,
         backend: None,
-        sizes: vec![100, BYTES],
-        patience: Duration::from_secs(10),
+        terms: Terms {
+            depth: Depth::Quick,
+            sizes: vec![100, BYTES],
+            shares: Shares::default(),
+            patience: Duration::from_secs(10),
+        },
     }
 }
 
@@ -42,7 +46,7 @@ fn session<'a>(task: &'a Task, teller: &mut Teller<'_>) -> Session<'a> {
 /// What a part of the work told as results, of a session whose mapping shows other memory where `crossed`.
 fn results(crossed: bool, work: fn(&mut Session<'_>, &mut Teller<'_>)) -> (u64, Vec<ProbeResult>) {
     let (task, mut out) = (task(), Vec::new());
-    let mut teller = Teller::new(&mut out, task.patience);
+    let mut teller = Teller::new(&mut out, task.terms.patience);
     let mut session = session(&task, &mut teller);
     let address = session.memory.address().get();
     let other = session
@@ -102,7 +106,7 @@ fn sweeps_and_kernels_find_wrong_bytes_and_say_where() {
 #[test]
 fn each_check_of_an_allocation_finds_wrong_bytes() {
     let (task, mut out, mut told) = (task(), Vec::new(), Vec::new());
-    let session = session(&task, &mut Teller::new(&mut out, task.patience));
+    let session = session(&task, &mut Teller::new(&mut out, task.terms.patience));
     let allocate = || session.gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
     let (memory, other) = (allocate(), allocate());
     for crossed in [false, true] {
@@ -112,7 +116,7 @@ fn each_check_of_an_allocation_finds_wrong_bytes() {
             session: &session,
             memory: &memory,
             mapping: &mut mapping,
-            teller: &mut Teller::new(&mut told, task.patience),
+            teller: &mut Teller::new(&mut told, task.terms.patience),
         };
         for part in Part::ALL {
             match check.run(part).unwrap_or_else(|trouble| panic!("{trouble}")) {

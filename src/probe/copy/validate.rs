@@ -57,7 +57,7 @@ fn sorts(depth: Depth) -> Vec<Sort> {
 
 /// Verifies every sort.
 pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    for sort in sorts(session.task.depth) {
+    for sort in sorts(session.task.terms.depth) {
         // Simulated memory is this machine's own, and it may have little.
         let bearable = |bytes: &&usize| **bytes <= PIECE || !session.gpu.is_sim();
         for bytes in sort.sizes.iter().filter(bearable) {

@@ -1,8 +1,8 @@
 //! What is expected of a machine that is not here: nothing is touched, and nothing is measured.
 
-use super::session::{Direction, ENGINE_SHARE, LIMITED_BY_LINK};
+use super::session::{Direction, LIMITED_BY_LINK};
 use super::supervise::Options;
-use crate::model::{GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbedGpu};
+use crate::model::{GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbedGpu, Shares};
 use crate::probe::expected::{recorded, unknown_link};
 use crate::probe::supervise::{Machine, ProbeError};
 use crate::probe::verdict::{Promise, Subject};
@@ -10,11 +10,15 @@ use crate::probe::verdict::{Promise, Subject};
 /// What the figures of a recorded machine would be held against.
 pub fn expected(options: &Options, machine: &Machine) -> Result<ProbeReport, ProbeError> {
     let mut report = recorded("host", &options.scope, machine)?;
-    report.results = report.gpus.iter().flat_map(of_gpu).collect();
+    report.results = report
+        .gpus
+        .iter()
+        .flat_map(|gpu| of_gpu(gpu, options.scope.terms.shares))
+        .collect();
     Ok(report)
 }
 
-fn of_gpu(gpu: &ProbedGpu) -> Vec<ProbeResult> {
+fn of_gpu(gpu: &ProbedGpu, shares: Shares) -> Vec<ProbeResult> {
     let about = Subject {
         subject: gpu.subject.clone(),
         backend: "cuda".to_owned(),
@@ -22,13 +26,13 @@ fn of_gpu(gpu: &ProbedGpu) -> Vec<ProbeResult> {
     };
     let name = |direction: Direction| format!("host.pinned.{}.bandwidth", direction.name());
     let of = |direction| match gpu.link {
-        Some(link) => about.not_measured(
+        Some(link) => about.promised(
             &name(direction),
             LIMITED_BY_LINK,
             GIGABYTES_PER_SECOND,
             Promise {
                 value: link as f64 / 1e9,
-                share: Some(ENGINE_SHARE),
+                share: shares.pci_express,
             },
         ),
         None => unknown_link(&about, &name(direction), LIMITED_BY_LINK),

@@ -17,20 +17,23 @@ pub(super) const LOOK_AT: &str =
     "CUDA reported success: see gdr doctor --only pcie.iommu,pcie.acs, and the kernel's log for IOMMU faults";
 
 /// Verifies all sorts.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let most = session.memory.len();
-    let mut sizes: Vec<usize> = session.task.depth.host_verified().to_vec();
+    let mut sizes: Vec<usize> = session.task.terms.depth.host_verified().to_vec();
     sizes.retain(|size| *size <= most);
-    if sizes.is_empty() {
-        sizes.push(most / 4 * 4);
-    }
     teller.expect_more((Sort::ALL.len() * sizes.len() * 2) as u64);
     for sort in Sort::ALL {
         let largest = sizes.last().copied().unwrap_or(4);
         let host = match sort.take(&session.gpu, largest) {
             Ok(host) => host,
-            // The sweep says so.
-            Err(_) => continue,
+            Err(error) => {
+                let trouble = Trouble::from(error);
+                if trouble.is_the_end() {
+                    return Err(trouble);
+                }
+                // The sweep says so.
+                continue;
+            }
         };
         for bytes in sizes.iter().copied() {
             for direction in Direction::BOTH {
@@ -46,7 +49,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
                     memory: &session.memory,
                     host: &host,
                 };
-                let result = match way.verify(direction, bytes, &mut session.seeds)? {
+                let result = match way.verify(direction, bytes, &session.seeds)? {
                     None => session.about.right(&name, Some(bytes), bytes * ROUNDS as usize),
                     Some((round, wrong)) => {
                         let words = format!(
@@ -75,7 +78,7 @@ pub(super) struct Way<'a> {
 
 impl Way<'_> {
     /// All rounds: the first wrong one.
-    pub fn verify(&self, direction: Direction, bytes: usize, seeds: &mut Seeds) -> Result<Option<(u32, Wrong)>, Error> {
+    pub fn verify(&self, direction: Direction, bytes: usize, seeds: &Seeds) -> Result<Option<(u32, Wrong)>, Error> {
         for round in 1..=ROUNDS {
             let (sent, before) = (seeds.next(), seeds.next());
             let copy = || {

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use gpu::{HostMemory, Memory};
-
 use super::links::allowance;
 use super::session::{Session, WORTH};
-use crate::probe::chase::{LINE, LIST, chase, ring};
+use crate::probe::chase::{LIST, chase, ring};
 use crate::probe::events::Teller;
 use crate::probe::integrity::{by_engine, by_host, fill, fill_host};
 use crate::probe::lanes::{Lane, Runs, measure};
@@ -16,7 +14,7 @@ use crate::probe::trouble::Trouble;
 const LARGEST: usize = 256 << 20;
 
 /// Measures.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let bytes = session.largest().min(LARGEST) / 16 * 16;
     if bytes >= WORTH {
         bandwidth(session, bytes, teller)?;
@@ -24,7 +22,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
     latency(session, teller)
 }
 
-fn bandwidth(session: &mut Session<'_>, bytes: usize, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+fn bandwidth(session: &Session<'_>, bytes: usize, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let budget = session.budget();
     teller.doing_for(
         "a kernel that copies host memory",
@@ -58,7 +56,7 @@ fn bandwidth(session: &mut Session<'_>, bytes: usize, teller: &mut Teller<'_>) -
 fn latency(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     teller.doing_for("a kernel that follows a list in host memory", Duration::from_secs(2))?;
     let list = session.gpu.pinned(LIST)?;
-    link(&list)?;
+    list.write(0, &ring())?;
     let samples = chase(&session.stream, &list, session.budget())?;
     let name = "host.kernel.load.latency";
     Ok(teller.result(match samples {
@@ -71,14 +69,4 @@ fn latency(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble
             session.about.wrong(name, Some(8), why)
         }
     })?)
-}
-
-/// A ring of addresses as the GPU sees them.
-fn link(list: &HostMemory) -> Result<(), gpu::Error> {
-    let start = Memory::device_address(list);
-    ring(start)
-        .chunks_exact(8)
-        .enumerate()
-        .step_by(LINE / 8)
-        .try_for_each(|(at, word)| list.write(at * 8, word))
 }

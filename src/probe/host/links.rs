@@ -1,6 +1,6 @@
 //! Every size with every sort of host memory, in both directions and in both at once.
 
-use gpu::{HostMemory, Kind};
+use gpu::HostMemory;
 
 use super::session::{Direction, Session, Sort, WORTH, room};
 use crate::probe::events::Teller;
@@ -12,7 +12,7 @@ use crate::probe::trouble::Trouble;
 const BOTH: usize = 1 << 20;
 
 /// All sorts.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     teller.expect_more((Sort::ALL.len() * session.sizes.len() * 2) as u64);
     Sort::ALL
         .into_iter()
@@ -20,21 +20,24 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
 }
 
 /// The sort that the NUMA node matters for.
-pub fn pinned_alone(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn pinned_alone(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     teller.expect_more(session.sizes.len() as u64 * 2);
     of_sort(session, Sort::Pinned, teller)
 }
 
-fn of_sort(session: &mut Session<'_>, sort: Sort, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+fn of_sort(session: &Session<'_>, sort: Sort, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let largest = session.largest();
     teller.doing(format!("{largest} bytes of {} host memory", sort.name()))?;
     let host = match sort.take(&session.gpu, room(largest)) {
         Ok(host) => host,
-        Err(error) if matches!(error.kind(), Kind::OutOfMemory | Kind::Unsupported | Kind::Denied) => {
-            let (name, why) = (format!("host.{}", sort.name()), gpu::sentence(&error));
+        Err(error) => {
+            let trouble = Trouble::from(error);
+            if trouble.is_the_end() {
+                return Err(trouble);
+            }
+            let (name, why) = (format!("host.{}", sort.name()), gpu::sentence(&trouble));
             return Ok(teller.result(session.about.impossible(&name, Some(largest), true, why))?);
         }
-        Err(error) => return Err(error.into()),
     };
     for bytes in session.sizes.clone() {
         for direction in Direction::BOTH {

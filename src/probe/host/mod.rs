@@ -16,7 +16,6 @@ mod tests;
 mod unified;
 
 use std::io;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +24,7 @@ use session::Session;
 pub use supervise::{Options, run};
 
 use super::child::bind;
-use super::depth::Depth;
+use super::depth::Terms;
 use super::events::{Event, Teller};
 use super::request::Target;
 use super::trouble::Trouble;
@@ -40,12 +39,8 @@ pub struct Task {
     pub node: Option<(u32, IdList)>,
     /// Copies with pinned memory and nothing else: the rest is told of the GPU's own node.
     pub links_only: bool,
-    /// How much to do.
-    pub depth: Depth,
-    /// The sizes to measure; empty for the depth's own.
-    pub sizes: Vec<usize>,
-    /// How long a step may take beyond its own time.
-    pub patience: Duration,
+    /// How much, and how long.
+    pub terms: Terms,
 }
 
 impl Task {
@@ -67,8 +62,8 @@ pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
     }
 }
 
-/// A part of the work.
-type Part = fn(&mut Session<'_>, &mut Teller<'_>) -> Result<(), Trouble>;
+/// A part of the work, and what is impossible where it cannot be done.
+type Part = (&'static str, fn(&Session<'_>, &mut Teller<'_>) -> Result<(), Trouble>);
 
 fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     if let Some((node, cpus)) = &task.node {
@@ -77,10 +72,27 @@ fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     teller.doing("CUDA to open the GPU")?;
     let gpu = task.target.open()?;
     teller.tell(&Event::Gpu(Box::new(task.target.probed(&gpu.device().name))))?;
-    let mut session = Session::new(task, gpu, teller)?;
+    let session = Session::new(task, gpu, teller)?;
     let parts: &[Part] = match task.links_only {
-        true => &[links::pinned_alone],
-        false => &[unified::run, integrity::run, links::run, kernels::run, staged::run],
+        true => &[("host.pinned", links::pinned_alone)],
+        false => &[
+            ("host.unified-addressing", unified::run),
+            ("validate", integrity::run),
+            ("host.links", links::run),
+            ("host.kernel", kernels::run),
+            ("host.staged", staged::run),
+        ],
     };
-    parts.iter().try_for_each(|part| part(&mut session, teller))
+    for (name, part) in parts {
+        match part(&session, teller) {
+            Ok(()) => {}
+            Err(trouble) if trouble.is_the_end() => return Err(trouble),
+            // What one part lacks, memory say, the next may not need.
+            Err(trouble) => {
+                let why = gpu::sentence(&trouble);
+                teller.result(session.about.impossible(name, None, true, why))?;
+            }
+        }
+    }
+    Ok(())
 }

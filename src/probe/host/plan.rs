@@ -5,9 +5,6 @@ use std::time::Duration;
 use crate::probe::depth::Depth;
 use crate::probe::sampling::Budget;
 
-/// Simulated memory is this machine's own, and its copies are byte by byte.
-pub const SIMULATED: usize = 64 << 10;
-
 impl Depth {
     /// The sizes of copies between host and GPU, ascending: 4 B to 1 GiB.
     pub fn host_sizes(self) -> Vec<usize> {

@@ -3,7 +3,7 @@
 use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, PinnedOptions, Stream};
 
 use super::Task;
-use super::plan::SIMULATED;
+use crate::probe::depth::{SIMULATED, VERIFIED};
 use crate::probe::events::Teller;
 use crate::probe::integrity::Seeds;
 use crate::probe::lanes::Gate;
@@ -11,8 +11,6 @@ use crate::probe::sampling::Budget;
 use crate::probe::trouble::Trouble;
 use crate::probe::verdict::{Promise, Subject};
 
-/// The copy engine reaches six sevenths of the link: below half of it something is wrong.
-pub(super) const ENGINE_SHARE: f64 = 0.5;
 /// From this size on the link is what limits.
 pub(super) const LIMITED_BY_LINK: usize = 16 << 20;
 /// From this size on bandwidth is a figure worth having.
@@ -37,11 +35,11 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// Opens everything.
     pub fn new(task: &'a Task, gpu: Gpu, teller: &mut Teller<'_>) -> Result<Self, Trouble> {
-        let mut sizes = match task.sizes.is_empty() {
-            true => task.depth.host_sizes(),
-            false => task.sizes.clone(),
+        let mut sizes = match task.terms.sizes.is_empty() {
+            true => task.terms.depth.host_sizes(),
+            false => task.terms.sizes.clone(),
         };
-        if gpu.is_sim() && task.sizes.is_empty() {
+        if gpu.is_sim() && task.terms.sizes.is_empty() {
             sizes.retain(|size| *size <= SIMULATED);
         }
         teller.doing("streams and the kernels")?;
@@ -50,7 +48,7 @@ impl<'a> Session<'a> {
         let gate = Gate::new(&gpu)?;
         let largest = sizes.last().copied().unwrap_or(4);
         teller.doing(format!("{largest} bytes of its memory"))?;
-        let memory = gpu.allocate(Allocation::Malloc, room(largest))?;
+        let memory = gpu.allocate(Allocation::Malloc, room(largest).max(VERIFIED))?;
         Ok(Self {
             about: task.target.about(task.target.cuda(), task.numa()),
             task,
@@ -72,7 +70,7 @@ impl<'a> Session<'a> {
 
     /// What one figure may cost.
     pub fn budget(&self) -> Budget {
-        self.task.depth.host_point()
+        self.task.terms.depth.host_point()
     }
 
     /// What the link promises a copy of so many bytes.
@@ -80,7 +78,7 @@ impl<'a> Session<'a> {
         let link = self.task.target.link.filter(|_| bytes >= LIMITED_BY_LINK)?;
         Some(Promise {
             value: link as f64 / 1e9,
-            share: Some(ENGINE_SHARE),
+            share: self.task.terms.shares.pci_express,
         })
     }
 }

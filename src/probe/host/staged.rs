@@ -23,11 +23,11 @@ const SLOTS: usize = 4;
 const LARGEST: usize = 256 << 20;
 
 /// Measures both roads.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let within = |size: &usize| (WORTH..=LARGEST).contains(size);
     let sizes: Vec<usize> = session.sizes.iter().copied().filter(within).collect();
-    let message = session.largest().min(session.task.depth.message()) / 16 * 16;
-    let mut chunks = session.task.depth.chunks().to_vec();
+    let message = session.largest().min(session.task.terms.depth.message()) / 16 * 16;
+    let mut chunks = session.task.terms.depth.chunks().to_vec();
     chunks.retain(|chunk| *chunk <= message);
     teller.expect_more(((sizes.len() + chunks.len() * 2) * 2) as u64);
     if let Some(largest) = sizes.last() {
@@ -82,7 +82,7 @@ fn best(results: &[ProbeResult]) -> Option<u64> {
 
 /// The whole message by the copy engine, and by the CPU.
 fn extra_copy(
-    session: &mut Session<'_>,
+    session: &Session<'_>,
     direction: Direction,
     own: &HostMemory,
     other: &mut [u8],
@@ -177,7 +177,7 @@ impl Ring<'_> {
 }
 
 fn staged(
-    session: &mut Session<'_>,
+    session: &Session<'_>,
     direction: Direction,
     ring: &Ring<'_>,
     user: &mut [u8],

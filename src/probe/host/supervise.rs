@@ -4,7 +4,7 @@ use super::Task;
 use crate::model::{NumaNode, ProbeReport};
 use crate::probe::events::Step;
 use crate::probe::request::Request;
-use crate::probe::supervise::{Children, Chosen, Machine, Nodes, ProbeError, Scope, blank, chosen, nodes};
+use crate::probe::supervise::{Chosen, Machine, Nodes, ProbeError, Scope, nodes, probe};
 use crate::probe::watch::Interrupts;
 
 /// What to probe.
@@ -23,25 +23,18 @@ pub fn run(
     interrupts: &Interrupts,
     progress: &mut dyn FnMut(&str, &Step),
 ) -> Result<ProbeReport, ProbeError> {
-    let mut report = blank("host", &options.scope, machine);
-    let mut children = Children {
-        report: &mut report,
-        interrupts,
-        patience: options.scope.patience,
-        progress,
-    };
-    let Some(listed) = children.list(options.scope.sim.into())? else {
-        return Ok(report);
-    };
-    for gpu in chosen(&options.scope, machine, &listed)? {
-        for task in tasks(options, machine, &gpu)? {
-            let subject = task.target.subject.clone();
-            if !children.run(&subject, &Request::Host(Box::new(task)), &[])?.go_on {
-                return Ok(report);
+    let scope = (&options.scope, 1);
+    probe("host", scope, machine, interrupts, progress, |children, gpus| {
+        for gpu in gpus {
+            for task in tasks(options, machine, &gpu)? {
+                let subject = task.target.subject.clone();
+                if !children.run(&subject, &Request::Host(Box::new(task)), &[])?.go_on {
+                    return Ok(());
+                }
             }
         }
-    }
-    Ok(report)
+        Ok(())
+    })
 }
 
 /// A task for each NUMA node, the GPU's own first: it does everything.
@@ -52,9 +45,7 @@ fn tasks(options: &Options, machine: &Machine, gpu: &Chosen<'_>) -> Result<Vec<T
         target: target.clone(),
         node: node.map(|node| (node.id, node.cpus.clone())),
         links_only,
-        depth: options.scope.depth,
-        sizes: options.scope.sizes.clone(),
-        patience: options.scope.patience,
+        terms: options.scope.terms.clone(),
     };
     Ok(match nodes.as_slice() {
         [] => vec![task(None, false)],

@@ -14,7 +14,7 @@ use crate::probe::trouble::Trouble;
 const BYTES: usize = 16 << 20;
 
 /// Checks both.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     teller.doing("unified addressing")?;
     let pinned = session.gpu.pinned(64)?;
     let (host, device) = (pinned.as_ptr().as_ptr().addr() as u64, pinned.device_address().get());
@@ -36,7 +36,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
 
 /// cuMemcpyHtoDAsync of pageable memory: whether the source may be written as soon as the call has returned, and how
 /// much of the time the call itself takes.
-fn pageable_source(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+fn pageable_source(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let bytes = BYTES.min(session.memory.len()) / 16 * 16;
     teller.doing_for("a copy from pageable memory", allowance(bytes))?;
     let (first, second) = (session.seeds.next(), session.seeds.next());

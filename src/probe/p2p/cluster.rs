@@ -2,8 +2,8 @@
 
 use gpu::{Allocation, Attribute, DeviceMemory, Gpu, Kind, Stream};
 
-use super::plan::SIMULATED;
 use super::{Pair, Task, Unit};
+use crate::probe::depth::SIMULATED;
 use crate::probe::events::{Event, Teller};
 use crate::probe::integrity::{Seeds, by_kernel, fill};
 use crate::probe::lanes::{Gate, Lane, Runs, measure};
@@ -11,9 +11,6 @@ use crate::probe::sampling::Budget;
 use crate::probe::trouble::Trouble;
 use crate::probe::verdict::{Promise, Subject};
 
-/// The copy engines reach three quarters and more of NVLinks, and six sevenths of PCI Express.
-pub(super) const NVLINK_SHARE: f64 = 0.6;
-pub(super) const PCI_SHARE: f64 = 0.5;
 /// From this size on the link is what limits.
 pub(super) const LIMITED_BY_LINK: usize = 64 << 20;
 
@@ -119,11 +116,11 @@ impl<'a> Cluster<'a> {
 
     /// The sizes to measure.
     pub fn sizes(&self) -> Vec<usize> {
-        let mut sizes = match self.task.sizes.is_empty() {
-            true => self.task.depth.p2p_sizes(),
-            false => self.task.sizes.clone(),
+        let mut sizes = match self.task.terms.sizes.is_empty() {
+            true => self.task.terms.depth.p2p_sizes(),
+            false => self.task.terms.sizes.clone(),
         };
-        if self.is_simulated() && self.task.sizes.is_empty() {
+        if self.is_simulated() && self.task.terms.sizes.is_empty() {
             sizes.retain(|size| *size <= SIMULATED);
         }
         sizes
@@ -136,26 +133,24 @@ impl<'a> Cluster<'a> {
 
     /// What one figure may cost.
     pub fn budget(&self) -> Budget {
-        self.task.depth.p2p_point()
+        self.task.terms.depth.p2p_point()
     }
 
     /// What the way of a pair promises in one direction.
     pub fn promise(&self, pair: &Pair, bytes: usize) -> Option<Promise> {
         let (value, share) = self.capacity(pair)?;
-        (bytes >= LIMITED_BY_LINK).then_some(Promise {
-            value,
-            share: Some(share),
-        })
+        (bytes >= LIMITED_BY_LINK).then_some(Promise { value, share })
     }
 
     /// What the way of a pair carries in one direction, GB/s, and below which share of it a copy is slow.
-    pub fn capacity(&self, pair: &Pair) -> Option<(f64, f64)> {
+    pub fn capacity(&self, pair: &Pair) -> Option<(f64, Option<f64>)> {
+        let shares = self.task.terms.shares;
         match pair.between.nvlinks {
             Some(links) if links > 0 => {
                 let rate = self.member(pair.from).and_then(|member| nvlink(&member.gpu))?;
-                Some((f64::from(links) * rate, NVLINK_SHARE))
+                Some((f64::from(links) * rate, shares.nvlink))
             }
-            _ => pair.between.pci.map(|rate| (rate as f64 / 1e9, PCI_SHARE)),
+            _ => pair.between.pci.map(|rate| (rate as f64 / 1e9, shares.pci_express)),
         }
     }
 

@@ -1,9 +1,9 @@
 //! What is expected of a machine that is not here: nothing is touched, and nothing is measured.
 
 use super::arrow;
-use super::cluster::{LIMITED_BY_LINK, PCI_SHARE};
+use super::cluster::LIMITED_BY_LINK;
 use super::supervise::Options;
-use crate::model::{GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbedGpu, ProbedPair};
+use crate::model::{GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbedGpu, ProbedPair, Shares};
 use crate::probe::expected::recorded;
 use crate::probe::supervise::{Machine, ProbeError};
 use crate::probe::verdict::{Promise, Subject};
@@ -15,7 +15,7 @@ pub fn expected(options: &Options, machine: &Machine) -> Result<ProbeReport, Pro
     for from in &gpus {
         for to in gpus.iter().filter(|to| to.subject != from.subject) {
             let pair = pair(machine, from, to);
-            report.results.push(of_pair(&pair));
+            report.results.push(of_pair(&pair, options.scope.terms.shares));
             report.pairs.push(pair);
         }
     }
@@ -39,7 +39,7 @@ fn pair(machine: &Machine, from: &ProbedGpu, to: &ProbedGpu) -> ProbedPair {
     }
 }
 
-fn of_pair(pair: &ProbedPair) -> ProbeResult {
+fn of_pair(pair: &ProbedPair, shares: Shares) -> ProbeResult {
     let about = Subject {
         subject: pair.subject.clone(),
         backend: "cuda".to_owned(),
@@ -47,22 +47,22 @@ fn of_pair(pair: &ProbedPair) -> ProbeResult {
     };
     let name = "p2p.copy.write.bandwidth";
     match (pair.link, pair.nvlinks) {
-        (Some(link), _) => about.not_measured(
+        (Some(link), _) => about.promised(
             name,
             LIMITED_BY_LINK,
             GIGABYTES_PER_SECOND,
             Promise {
                 value: link as f64 / 1e9,
-                share: Some(PCI_SHARE),
+                share: shares.pci_express,
             },
         ),
         (None, Some(links)) if links > 0 => {
             let why = format!("{links} NVLinks; what each carries is asked of the GPU");
-            about.impossible(name, Some(LIMITED_BY_LINK), false, why)
+            about.not_measured(name, LIMITED_BY_LINK, why)
         }
         _ => {
             let why = "what the way between them carries is not known from this record".to_owned();
-            about.impossible(name, Some(LIMITED_BY_LINK), false, why)
+            about.not_measured(name, LIMITED_BY_LINK, why)
         }
     }
 }

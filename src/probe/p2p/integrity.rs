@@ -71,7 +71,7 @@ impl Two<'_> {
     }
 
     /// All rounds of one size: the first wrong one.
-    pub fn verify(&self, means: Means, bytes: usize, seeds: &mut Seeds) -> Result<Option<(u32, Wrong)>, Error> {
+    pub fn verify(&self, means: Means, bytes: usize, seeds: &Seeds) -> Result<Option<(u32, Wrong)>, Error> {
         let here = (self.here, self.near);
         let there = (self.there, self.far);
         let ((sender, source), (receiver, target)) = match means.goes_there() {

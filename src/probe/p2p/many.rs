@@ -1,6 +1,6 @@
 //! Several GPUs at once: one to all others, all others to one, and every ordered pair.
 
-use gpu::{DeviceMemory, PeerAccess};
+use gpu::{DeviceMemory, Pattern, PeerAccess, Stream};
 
 use super::cluster::{Cluster, Member};
 use super::integrity::LOOK_AT;
@@ -37,14 +37,16 @@ pub fn all(cluster: &mut Cluster<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
     at_once(cluster, "p2p.all-pairs.bandwidth", Unit::All, |_| true, teller)
 }
 
-/// A way that takes part: its stream's GPU, both buffers.
+/// A way that takes part: both GPUs, a buffer of each, and what is sent.
 struct Part<'a> {
+    pair: &'a Pair,
     here: &'a Member,
     there: &'a Member,
     from: DeviceMemory,
     to: DeviceMemory,
+    sent: Pattern,
     /// A stream of its own: copies of one stream go one after the other.
-    stream: gpu::Stream,
+    stream: Stream,
     _access: PeerAccess,
 }
 
@@ -70,8 +72,7 @@ fn at_once(
         .unwrap_or(4)
         .min(LARGEST)
         .next_multiple_of(16);
-    let mut seeds = std::mem::take(&mut cluster.seeds);
-    let (mut parts, mut patterns, mut promised) = (Vec::new(), Vec::new(), Vec::new());
+    let mut parts = Vec::new();
     for pair in pairs {
         let Some((here, there)) = cluster.member(pair.from).zip(cluster.member(pair.to)) else {
             continue;
@@ -80,54 +81,38 @@ fn at_once(
             continue;
         }
         let part = Part {
+            pair,
             here,
             there,
             from: here.take(bytes)?,
             to: there.take(bytes)?,
+            sent: cluster.seeds.next(),
             stream: here.gpu.stream()?,
             _access: here.gpu.access(&there.gpu)?,
         };
-        let (sent, before) = (seeds.next(), seeds.next());
-        fill(&part.here.witness, &part.from, bytes, sent)?;
-        fill(&part.there.witness, &part.to, bytes, before)?;
+        fill(&here.witness, &part.from, bytes, part.sent)?;
+        fill(&there.witness, &part.to, bytes, cluster.seeds.next())?;
         parts.push(part);
-        patterns.push(sent);
-        promised.push(cluster.promise(pair, bytes));
     }
     let about = cluster.about(unit);
-    let outcome = match parts.first() {
-        None => {
-            let why = "no two of these GPUs may reach each other's memory".to_owned();
-            Ok(about.impossible(name, Some(bytes), false, why))
-        }
-        Some(first) => {
-            let lanes: Vec<Lane<'_>> = parts
-                .iter()
-                .map(|part| Lane::new(&part.stream, || part.stream.copy(&part.to, 0, &part.from, 0, bytes)))
-                .collect();
-            let measured = measure(&first.here.gate, &lanes, Runs::of(bytes), cluster.budget())?;
-            let wrong = parts.iter().zip(patterns).find_map(|(part, sent)| {
-                let found = by_kernel(&part.there.witness, &part.to, bytes, sent);
-                found.transpose().map(|wrong| (part, wrong))
-            });
-            match wrong {
-                Some((part, wrong)) => {
-                    let (from, to) = (part.here.gpu.device().ordinal, part.there.gpu.device().ordinal);
-                    let words = format!("from CUDA's device {from} to {to}: {}. {LOOK_AT}", wrong?);
-                    Ok(about.wrong(name, Some(bytes), words))
-                }
-                None => {
-                    let total = bytes * parts.len();
-                    let promise = promise(&promised);
-                    Ok(about.bandwidth(name, total, total, &measured.all, promise))
-                }
-            }
-        }
+    let Some(first) = parts.first() else {
+        let why = "no two of these GPUs may reach each other's memory".to_owned();
+        return Ok(teller.result(about.impossible(name, Some(bytes), false, why))?);
     };
-    drop(parts);
-    cluster.seeds = seeds;
-    let result: Result<_, Trouble> = outcome;
-    Ok(teller.result(result?)?)
+    let lanes: Vec<Lane<'_>> = parts
+        .iter()
+        .map(|part| Lane::new(&part.stream, || part.stream.copy(&part.to, 0, &part.from, 0, bytes)))
+        .collect();
+    let measured = measure(&first.here.gate, &lanes, Runs::of(bytes), cluster.budget())?;
+    for part in &parts {
+        if let Some(wrong) = by_kernel(&part.there.witness, &part.to, bytes, part.sent)? {
+            let words = format!("{}: {wrong}. {LOOK_AT}", task.arrow(part.pair));
+            return Ok(teller.result(about.wrong(name, Some(bytes), words))?);
+        }
+    }
+    let total = bytes * parts.len();
+    let ways: Vec<Option<Promise>> = parts.iter().map(|part| cluster.promise(part.pair, bytes)).collect();
+    Ok(teller.result(about.bandwidth(name, total, total, &measured.all, promise(&ways)))?)
 }
 
 /// All pairs move no more than all their ways carry. Below which share of it they are slow is not promised: that depends on

@@ -16,7 +16,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +23,7 @@ use cluster::Cluster;
 pub use expected::expected;
 pub use supervise::{Options, run};
 
-use super::depth::Depth;
+use super::depth::Terms;
 use super::events::{Event, Teller};
 use super::request::Target;
 use super::trouble::Trouble;
@@ -38,12 +37,8 @@ pub struct Task {
     pub pairs: Vec<Pair>,
     /// What is to be done, in order.
     pub units: Vec<Unit>,
-    /// How much to do of each.
-    pub depth: Depth,
-    /// The sizes to measure; empty for the depth's own.
-    pub sizes: Vec<usize>,
-    /// How long a step may take beyond its own time.
-    pub patience: Duration,
+    /// How much, and how long.
+    pub terms: Terms,
 }
 
 /// An ordered pair, by the numbers of its GPUs in the task.
@@ -87,15 +82,21 @@ pub enum Unit {
 }
 
 impl Task {
+    /// What results call a GPU.
+    fn gpu(&self, number: usize) -> &str {
+        self.gpus.get(number).map_or("", |gpu| &gpu.subject)
+    }
+
+    /// What results call a pair.
+    fn arrow(&self, pair: &Pair) -> String {
+        arrow(self.gpu(pair.from), self.gpu(pair.to))
+    }
+
     /// What a unit is about, as results name it.
     fn subject(&self, unit: Unit) -> String {
-        let of = |gpu: usize| self.gpus.get(gpu).map_or_else(String::new, |gpu| gpu.subject.clone());
         match unit {
-            Unit::Alone(gpu) | Unit::OneToAll(gpu) | Unit::AllToOne(gpu) => of(gpu),
-            Unit::Pair(pair) => self
-                .pairs
-                .get(pair)
-                .map_or_else(String::new, |pair| arrow(&of(pair.from), &of(pair.to))),
+            Unit::Alone(gpu) | Unit::OneToAll(gpu) | Unit::AllToOne(gpu) => self.gpu(gpu).to_owned(),
+            Unit::Pair(pair) => self.pairs.get(pair).map_or_else(String::new, |pair| self.arrow(pair)),
             Unit::All => "all GPUs".to_owned(),
         }
     }
@@ -115,9 +116,10 @@ pub fn arrow(from: &str, to: &str) -> String {
 /// Goes through the units.
 pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
     let mut cluster = Cluster::new(task);
+    teller.expect_units(task.units.len() as u64);
     for unit in task.units.iter().copied() {
         let subject = task.subject(unit);
-        teller.tell(&Event::Unit(subject.clone()))?;
+        teller.unit(subject)?;
         let done = match unit {
             Unit::Alone(gpu) => cluster.alone(gpu, teller),
             Unit::Pair(pair) => pair::run(&mut cluster, pair, teller),

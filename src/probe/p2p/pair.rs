@@ -4,9 +4,10 @@ use gpu::{Allocation, DeviceMemory, Error, P2pAttribute};
 
 use super::cluster::{Cluster, Member};
 use super::integrity::{LOOK_AT, Means, ROUNDS, Two};
-use super::{Pair, Unit, arrow};
+use super::{Pair, Unit};
 use crate::model::ProbedPair;
 use crate::probe::chase::{LIST, chase, ring};
+use crate::probe::depth::VERIFIED;
 use crate::probe::events::{Event, Teller};
 use crate::probe::lanes::{Lane, Runs, measure};
 use crate::probe::sampling::{Sampler, time};
@@ -34,14 +35,8 @@ pub fn run(cluster: &mut Cluster<'_>, number: usize, teller: &mut Teller<'_>) ->
     cluster.begin("p2p.access", unit, teller)?;
     let granted = access(cluster, pair, unit, teller)?;
     let largest = cluster.sizes().last().copied().unwrap_or(4);
-    let verified = task
-        .depth
-        .p2p_verified()
-        .iter()
-        .copied()
-        .filter(|size| *size <= largest)
-        .max();
-    let room = largest.max(verified.unwrap_or(0)).next_multiple_of(16).max(64);
+    // However small the copies that are measured, the least that is verified has room.
+    let room = largest.next_multiple_of(16).max(VERIFIED);
     let Some((here, there)) = cluster.member(pair.from).zip(cluster.member(pair.to)) else {
         return Ok(());
     };
@@ -90,16 +85,11 @@ fn access(cluster: &Cluster<'_>, pair: &Pair, unit: Unit, teller: &mut Teller<'_
         let answer = here.gpu.device().p2p_attribute(there.gpu.device(), attribute);
         answer.ok().flatten()
     };
-    let subject = |number: usize| {
-        task.gpus
-            .get(number)
-            .map_or_else(String::new, |gpu| gpu.subject.clone())
-    };
     let Pair { between, .. } = pair;
     let told = ProbedPair {
-        subject: arrow(&subject(pair.from), &subject(pair.to)),
-        from: subject(pair.from),
-        to: subject(pair.to),
+        subject: task.arrow(pair),
+        from: task.gpu(pair.from).to_owned(),
+        to: task.gpu(pair.to).to_owned(),
         can_access: Some(granted),
         performance_rank: attribute(P2pAttribute::PERFORMANCE_RANK),
         atomics: attribute(P2pAttribute::NATIVE_ATOMIC_SUPPORTED).map(|value| value != 0),
@@ -177,12 +167,10 @@ impl Work<'_> {
         teller: &mut Teller<'_>,
     ) -> Result<(), Trouble> {
         let most = self.near.len();
-        let sizes = cluster.task.depth.p2p_verified().iter().copied();
+        let sizes = cluster.task.terms.depth.p2p_verified().iter().copied();
         for bytes in sizes.filter(|size| *size <= most) {
             cluster.begin(name, self.unit(), teller)?;
-            let mut seeds = std::mem::take(&mut cluster.seeds);
-            let verified = self.two(cluster)?.verify(means, bytes, &mut seeds);
-            cluster.seeds = seeds;
+            let verified = self.two(cluster)?.verify(means, bytes, &cluster.seeds);
             let about = cluster.about(self.unit());
             teller.result(match verified? {
                 None => about.right(name, Some(bytes), bytes * ROUNDS as usize),
@@ -320,7 +308,7 @@ impl Work<'_> {
         cluster.begin(name, self.unit(), teller)?;
         let two = self.two(cluster)?;
         let list = two.there.take(LIST)?;
-        two.there.witness.write(&list, 0, &ring(list.address()))?;
+        two.there.witness.write(&list, 0, &ring())?;
         let samples = chase(&two.here.stream, &list, cluster.budget())?;
         let about = cluster.about(self.unit());
         Ok(teller.result(match samples {
@@ -370,7 +358,7 @@ impl Work<'_> {
 /// The sizes of what is beside the main sweep.
 fn some(cluster: &Cluster<'_>) -> Vec<usize> {
     let sizes = cluster.sizes();
-    match cluster.task.depth.every_size() {
+    match cluster.task.terms.depth.every_size() {
         true => sizes,
         false => sizes.last().copied().into_iter().collect(),
     }

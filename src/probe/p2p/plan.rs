@@ -5,9 +5,6 @@ use std::time::Duration;
 use crate::probe::depth::Depth;
 use crate::probe::sampling::Budget;
 
-/// Simulated memory is this machine's own, and its copies are byte by byte.
-pub const SIMULATED: usize = 64 << 10;
-
 impl Depth {
     /// The sizes of copies between GPUs, ascending.
     pub fn p2p_sizes(self) -> Vec<usize> {

@@ -4,7 +4,7 @@ use super::{Pair, Task, Unit};
 use crate::model::ProbeReport;
 use crate::probe::events::Step;
 use crate::probe::request::{Request, Target};
-use crate::probe::supervise::{Children, Chosen, Machine, ProbeError, Scope, blank, chosen};
+use crate::probe::supervise::{Chosen, Machine, ProbeError, Scope, probe};
 use crate::probe::verdict::Subject;
 use crate::probe::watch::Interrupts;
 
@@ -25,37 +25,30 @@ pub fn run(
     interrupts: &Interrupts,
     progress: &mut dyn FnMut(&str, &Step),
 ) -> Result<ProbeReport, ProbeError> {
-    let mut report = blank("p2p", &options.scope, machine);
-    let mut children = Children {
-        report: &mut report,
-        interrupts,
-        patience: options.scope.patience,
-        progress,
-    };
-    let sim = if options.scope.sim { SIMULATED } else { 0 };
-    let Some(listed) = children.list(sim)? else {
-        return Ok(report);
-    };
-    let mut task = task(options, machine, &chosen(&options.scope, machine, &listed)?);
-    if task.gpus.len() < 2 {
-        let only = task.gpus.first().map_or_else(String::new, |gpu| gpu.subject.clone());
-        let about = Subject {
-            subject: "machine".to_owned(),
-            backend: if options.scope.sim { "cuda-sim" } else { "cuda" }.to_owned(),
-            numa: None,
-        };
-        let why = format!("peer to peer needs two GPUs, and there is {only} alone: see --gpu and CUDA_VISIBLE_DEVICES");
-        children.report.results.push(about.impossible("p2p", None, true, why));
-    }
-    while !task.units.is_empty() {
-        let ran = children.run("GPUs", &Request::P2p(Box::new(task.clone())), &[])?;
-        if ran.whole || !ran.go_on || ran.units == 0 {
-            break;
+    let scope = (&options.scope, SIMULATED);
+    probe("p2p", scope, machine, interrupts, progress, |children, gpus| {
+        let mut task = task(options, machine, &gpus);
+        if task.gpus.len() < 2 {
+            let only = task.gpus.first().map_or_else(String::new, |gpu| gpu.subject.clone());
+            let about = Subject {
+                subject: "machine".to_owned(),
+                backend: task.backend().to_owned(),
+                numa: None,
+            };
+            let why =
+                format!("peer to peer needs two GPUs, and there is {only} alone: see --gpu and CUDA_VISIBLE_DEVICES");
+            children.report.results.push(about.impossible("p2p", None, true, why));
         }
-        // The unit it was at is told as failed.
-        task.units.drain(..ran.units.min(task.units.len()));
-    }
-    Ok(report)
+        while !task.units.is_empty() {
+            let ran = children.run("GPUs", &Request::P2p(Box::new(task.clone())), &[])?;
+            if ran.whole || !ran.go_on || ran.units == 0 {
+                break;
+            }
+            // The unit it was at is told as failed.
+            task.units.drain(..ran.units.min(task.units.len()));
+        }
+        Ok(())
+    })
 }
 
 /// Everything there is to do with these GPUs.
@@ -83,8 +76,6 @@ pub(super) fn task(options: &Options, machine: &Machine, gpus: &[Chosen<'_>]) ->
         gpus,
         pairs,
         units,
-        depth: options.scope.depth,
-        sizes: options.scope.sizes.clone(),
-        patience: options.scope.patience,
+        terms: options.scope.terms.clone(),
     }
 }

@@ -22,9 +22,9 @@ fn found(faults: Option<Faults>) -> Vec<(Means, Option<(u32, Wrong)>)> {
         near: &near,
         far: &far,
     };
-    let mut seeds = Seeds::default();
+    let seeds = Seeds::default();
     Means::ALL
-        .map(|means| (means, two.verify(means, BYTES, &mut seeds).expect("it runs")))
+        .map(|means| (means, two.verify(means, BYTES, &seeds).expect("it runs")))
         .to_vec()
 }
 

@@ -154,6 +154,7 @@ fn troubles(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> 
             ProbeVerdict::Impossible if result.required => ("IMPOSSIBLE", Tone::Bad),
             ProbeVerdict::Impossible => ("impossible", Tone::Fair),
             ProbeVerdict::Slow => ("slow", Tone::Fair),
+            ProbeVerdict::NotMeasured if result.expected.is_none() => ("unknown", Tone::Dim),
             ProbeVerdict::NotMeasured => ("expected", Tone::Dim),
             ProbeVerdict::Ok => ("ok", Tone::Good),
         };

@@ -114,22 +114,22 @@ fn kernels_compute_what_their_text_says() {
         assert_eq!(cuda.download(copy, 64), cuda.download(memory + 16, 64));
         assert_eq!(cuda.download(copy + 64, 4), Ok(vec![0; 4]), "and no more");
 
-        // A ring of three addresses: 0 → 64 → 8 → 0, and one that leads out of it.
-        for (at, to) in [(0, copy + 64), (64, copy + 8), (8, copy), (16, copy + 4096)] {
+        // A ring of three places: 0 → 64 → 8 → 0, and one that leads out of the list, to 8 if that is not seen.
+        for (at, to) in [(0, 64), (64, 8), (8, 0), (16, 4096 + 8)] {
             assert_eq!(cuda.upload(copy + at, &u64::to_le_bytes(to)), 0);
         }
         let chase = |start: u64, hops: u64, block: u64| {
             assert_eq!(cuda.fill(result, 0, 2), 0);
-            let parameters = [start, hops, block, result, copy, copy + 4096];
+            let parameters = [copy, start, hops, block, result, 4096 - 8];
             assert_eq!(cuda.launch("chase", &parameters, 2, 0), 0);
             u64::from_le_bytes(cuda.download(result, 8).expect("the result").try_into().expect("eight"))
         };
-        assert_eq!(chase(copy, 5, 1), copy + 8);
-        assert_eq!(chase(copy, 0, 0), copy);
-        assert_eq!(chase(copy, 5, 2), 0, "no such block");
-        assert_eq!(chase(copy + 16, 1, 0), copy + 4096, "it is not looked at");
-        assert_eq!(chase(copy + 16, 2, 0), u64::MAX);
-        assert_eq!(chase(copy + 4, 1, 0), u64::MAX);
+        assert_eq!(chase(0, 5, 1), 8);
+        assert_eq!(chase(64, 0, 0), 64);
+        assert_eq!(chase(0, 5, 2), 0, "no such block");
+        for hops in [1, 2, 5] {
+            assert_eq!(chase(16, hops, 0), u64::MAX);
+        }
         assert_eq!(cuda.launch("hold", &[result, SECOND], 1, 0), 0);
         assert_eq!(cuda.synchronize(0), 0);
 

@@ -129,23 +129,23 @@ impl CudaGpu {
             ),
             Kernel::Hold { gate, limit } => one(kernels.hold, [gate.get(), nanoseconds(limit), 0, 0, 0, 0]),
             Kernel::Chase {
+                list,
                 start,
                 hops,
                 block,
                 result,
-                low,
-                high,
+                mask,
             } => Launch {
                 blocks: kernels.multiprocessors,
                 ..one(
                     kernels.chase,
                     [
-                        start.get(),
+                        list.get(),
+                        u64::from(start),
                         u64::from(hops),
                         u64::from(block),
                         result.get(),
-                        low.get(),
-                        high.get(),
+                        u64::from(mask),
                     ],
                 )
             },

@@ -31,13 +31,11 @@ pub(super) enum SimKernel {
         mark: u32,
     },
     Chase {
-        start: u64,
+        list: Span,
+        start: u32,
         hops: u32,
         result: Span,
-        /// The address of `list`, which is of `bytes` bytes.
-        low: u64,
-        list: Span,
-        bytes: u64,
+        mask: u32,
     },
     Hold {
         gate: Span,
@@ -93,14 +91,13 @@ impl SimKernel {
                 Ok(())
             }
             Self::Chase {
+                list,
                 start,
                 hops,
                 result,
-                low,
-                list,
-                bytes,
+                mask,
             } => {
-                let last = chase(*start, *hops, *low, list, *bytes);
+                let last = chase(list, *start, *hops, *mask);
                 word64(result, 0).store(last, Ordering::SeqCst);
                 Ok(())
             }
@@ -163,17 +160,14 @@ fn comes(queue: &Queue, word: &AtomicU32, round: u32, limit: Duration) -> Result
     Ok(!stopped)
 }
 
-fn chase(start: u64, hops: u32, low: u64, list: &Span, bytes: u64) -> u64 {
-    let mut at = start;
+fn chase(list: &Span, start: u32, hops: u32, mask: u32) -> u64 {
+    let (mut at, mut astray) = (start, 0);
     for _ in 0..hops {
-        match at.checked_sub(low) {
-            Some(inside) if at.is_multiple_of(8) && inside < bytes && bytes - inside >= 8 => {
-                at = word64(list, inside as usize / 8).load(Ordering::SeqCst);
-            }
-            _ => return u64::MAX,
-        }
+        let next = word64(list, at as usize / 8).load(Ordering::SeqCst);
+        astray |= next & !u64::from(mask);
+        at = next as u32 & mask;
     }
-    at
+    if astray == 0 { u64::from(at) } else { u64::MAX }
 }
 
 /// Word `position` of a span that holds it, at a multiple of 4.

@@ -113,18 +113,18 @@ impl Stream {
         self.launch(&held, work)
     }
 
-    /// Starts a kernel of which one thread follows 64-bit addresses in `list`: the word at `start_offset` holds the address of the
-    /// next, that of the one after it, and so on, `hops` times; the last address is then in the first 8 bytes of `result`. Every
-    /// look goes to memory, so the time over `hops` is the latency. The thread is the only one of block number `block`, of as many
-    /// blocks as there are multiprocessors: each in turn has that multiprocessor measured.
+    /// Starts a kernel of which one thread follows the 64-bit words of `list`: the word at `start_offset` holds the offset in bytes
+    /// of the next, that of the one after it, and so on, `hops` times; the last offset is then in the first 8 bytes of `result`.
+    /// Every look goes to memory, so the time over `hops` is the latency. The thread is the only one of block number `block`, of as
+    /// many blocks as there are multiprocessors: each in turn has that multiprocessor measured.
     ///
-    /// All addresses must stay in `list`, at multiples of 8: one that does not ends the walk, and the result is `u64::MAX`. That is
-    /// checked at each hop, which costs some ten nanoseconds of it. Nothing else ends it before `hops` are done.
+    /// The list has a power of two of bytes. A word that is no offset in it, or no multiple of 8, leads somewhere in it all the
+    /// same, and the result is `u64::MAX` at the end.
     ///
     /// # Errors
     ///
-    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Block`], [`Error::Pageable`], [`Error::Peer`], [`Error::Kernel`],
-    /// [`Error::Abandoned`].
+    /// [`Error::List`], [`Error::Range`], [`Error::Misaligned`], [`Error::Block`], [`Error::Pageable`], [`Error::Peer`],
+    /// [`Error::Kernel`], [`Error::Abandoned`].
     pub fn chase(
         &self,
         list: &impl Memory,
@@ -133,19 +133,25 @@ impl Stream {
         block: u32,
         result: &DeviceMemory,
     ) -> Result<(), Error> {
-        let start = list.word(start_offset, 8)?;
-        let low = list.word(0, 8)?;
+        list.word(start_offset, 8)?;
+        let first = list.word(0, 8)?;
+        let bytes = list.size();
+        let mask = u32::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two());
+        let mask = mask
+            .and_then(|bytes| bytes.checked_sub(8))
+            .ok_or(Error::List { bytes })?;
         let multiprocessors = self.gpu.multiprocessors()?;
         if block >= multiprocessors {
             return Err(Error::Block { block, multiprocessors });
         }
         let kernel = Kernel::Chase {
-            start,
+            list: first,
+            // The list is smaller than 4 GiB.
+            start: start_offset as u32,
             hops,
             block,
             result: result.word(0, 8)?,
-            low,
-            high: low.offset(list.size() as u64),
+            mask,
         };
         self.launch(&[list.held(), result.held()], Work::Launch(kernel))
     }

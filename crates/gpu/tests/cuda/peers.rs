@@ -170,11 +170,7 @@ fn kernels_are_launched_with_what_they_declare() {
         format!("copy_words 1x512: {:#x} {:#x} 0x1", at + 16, far_at + 32),
         // 32768 vectors are 64 blocks of 512.
         format!("copy_words 64x512: {at:#x} {:#x} 0x8000", at + (512 << 10)),
-        format!(
-            "chase 160x1: {:#x} 0x64 0x9f {at:#x} {at:#x} {:#x}",
-            at + 24,
-            at + (1 << 20)
-        ),
+        format!("chase 160x1: {at:#x} 0x18 0x64 0x9f {at:#x} {:#x}", (1 << 20) - 8),
         format!("hold 1x1: {pinned:#x} 0xbb8"),
         format!("ping 1x1: {at:#x} {far_at:#x} 0x7 {ten_seconds:#x}"),
         format!("ping_pong 1x1: {far_at:#x} {pinned:#x} 0x8 {ten_seconds:#x}"),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, Memory, MemoryOperation, Pattern};
+use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, MemoryOperation, Pattern};
 
 use crate::{MOMENT, PATIENCE};
 
@@ -48,10 +48,10 @@ fn words_that_are_no_vectors_are_refused() {
     }
 }
 
-/// A ring of `words` addresses of which each is that of the word `step` further on.
-fn ring(host: &HostMemory, base: u64, words: usize, step: usize) {
+/// A ring of `words` offsets of which each is that of the word `step` further on.
+fn ring(host: &HostMemory, words: usize, step: usize) {
     for word in 0..words {
-        let next = base + 8 * ((word + step) % words) as u64;
+        let next = 8 * ((word + step) % words) as u64;
         host.store_u64(8 * word, next).unwrap();
     }
 }
@@ -61,8 +61,8 @@ fn a_chase_ends_where_its_hops_lead() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let (host, memory) = (
-        gpu.pinned(8 * 100).unwrap(),
-        gpu.allocate(Allocation::Malloc, 8 * 100).unwrap(),
+        gpu.pinned(8 * 128).unwrap(),
+        gpu.allocate(Allocation::Malloc, 8 * 128).unwrap(),
     );
     let result = gpu.allocate(Allocation::Malloc, 8).unwrap();
     let end = || {
@@ -70,40 +70,44 @@ fn a_chase_ends_where_its_hops_lead() {
         stream.read(&result, 0, &mut seen).unwrap();
         u64::from_le_bytes(seen)
     };
-    ring(&host, memory.address().get(), 100, 7);
+    ring(&host, 100, 7);
     stream.upload(&memory, 0, &host, 0, 800).unwrap();
     stream.synchronize().unwrap();
     for block in 0..4 {
         stream.chase(&memory, 8 * 3, 1000, block, &result).unwrap();
         // 3 + 1000 * 7 = 7003, which is 3 in a ring of 100.
-        assert_eq!(end(), memory.address().get() + 8 * 3);
+        assert_eq!(end(), 8 * 3);
     }
-    stream.chase(&memory, 0, 0, 0, &result).unwrap();
-    assert_eq!(end(), memory.address().get());
-    ring(&host, Memory::device_address(&host).get(), 100, 1);
+    stream.chase(&memory, 8, 0, 0, &result).unwrap();
+    assert_eq!(end(), 8);
+    ring(&host, 100, 1);
     stream.chase(&host, 0, 42, 0, &result).unwrap();
-    assert_eq!(end(), host.device_address().get() + 8 * 42);
+    assert_eq!(end(), 8 * 42);
 }
 
 #[test]
-fn a_chase_that_leaves_its_list_ends() {
+fn a_chase_that_was_led_out_of_its_list_says_so() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let list = gpu.pinned(64).unwrap();
     let result = gpu.allocate(Allocation::Malloc, 16).unwrap();
-    let base = list.device_address().get();
-    for astray in [0, base - 8, base + 4, base + 57, base + 64, u64::MAX, u64::MAX - 7] {
-        list.store_u64(0, base + 56).unwrap();
+    for astray in [4, 57, 64, 128, 1 << 32, u64::MAX, u64::MAX - 7] {
+        list.store_u64(0, 56).unwrap();
         list.store_u64(56, astray).unwrap();
         let mut seen = [0; 8];
-        // Two hops lead to the last word's address, which is not looked at; the third would.
-        stream.chase(&list, 0, 2, 0, &result).unwrap();
+        stream.chase(&list, 0, 1, 0, &result).unwrap();
         stream.read(&result, 0, &mut seen).unwrap();
-        assert_eq!(u64::from_le_bytes(seen), astray);
-        stream.chase(&list, 0, 3, 0, &result).unwrap();
-        stream.read(&result, 0, &mut seen).unwrap();
-        assert_eq!(u64::from_le_bytes(seen), u64::MAX, "{astray:#x}");
+        assert_eq!(u64::from_le_bytes(seen), 56);
+        for hops in [2, 9] {
+            stream.chase(&list, 0, hops, 0, &result).unwrap();
+            stream.read(&result, 0, &mut seen).unwrap();
+            assert_eq!(u64::from_le_bytes(seen), u64::MAX, "{astray:#x}");
+        }
     }
+    let odd = gpu.pinned(96).unwrap();
+    let error = stream.chase(&odd, 0, 1, 0, &result).unwrap_err();
+    let words = "a list that a kernel follows has a power of two of bytes, from 8 to 2 GiB, and this one has 96";
+    assert_eq!((error.to_string().as_str(), error.kind()), (words, Kind::Invalid));
     for (error, kind) in [
         (stream.chase(&list, 57, 1, 0, &result), "range"),
         (stream.chase(&list, 4, 1, 0, &result), "alignment"),

@@ -1,0 +1,41 @@
+//! Below which share of what a way carries a figure is slow.
+
+use serde::{Deserialize, Serialize};
+
+/// Shares of what a way carries at its best, 0 to 1, below which a bandwidth is slow; none where nothing is called slow. A
+/// profile says them, in its table `probe`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Shares {
+    /// Of a PCI Express link, by stores of the CPU into a mapping of GPU memory.
+    pub mapping: Option<f64>,
+    /// Of a PCI Express link, by copy engines and kernels.
+    pub pci_express: Option<f64>,
+    /// Of all NVLinks between two GPUs, by copy engines and kernels.
+    pub nvlink: Option<f64>,
+}
+
+impl Shares {
+    /// The larger of each.
+    #[must_use]
+    pub fn or_more(self, other: Self) -> Self {
+        // None is less than any share.
+        let larger = |a: Option<f64>, b: Option<f64>| if a < b { b } else { a };
+        Self {
+            mapping: larger(self.mapping, other.mapping),
+            pci_express: larger(self.pci_express, other.pci_express),
+            nvlink: larger(self.nvlink, other.nvlink),
+        }
+    }
+
+    /// The first that is no share, with its key.
+    pub fn wrong(&self) -> Option<(&'static str, f64)> {
+        let named = [
+            ("mapping", self.mapping),
+            ("pci-express", self.pci_express),
+            ("nvlink", self.nvlink),
+        ];
+        let given = named.into_iter().filter_map(|(key, share)| Some((key, share?)));
+        given.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share))
+    }
+}
