@@ -5,8 +5,8 @@ use std::ptr::null_mut;
 
 use crate::library::not_implemented;
 use crate::{
-    __be16, __be64, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_mr,
-    ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
+    __be16, __be64, ibv_ah, ibv_ah_attr, ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_device,
+    ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
 };
 
 /// One function a line: what it does, its C signature, and its result where the library lacks it; then those that `verbs.h`
@@ -147,6 +147,20 @@ functions! { {
     fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel = null();
     /// Gives it back.
     fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int = not_implemented();
+    /// Waits for a completion event; `cq` is then the queue, and `cq_context` what it was made with.
+    fn ibv_get_cq_event(
+        channel: *mut ibv_comp_channel, cq: *mut *mut ibv_cq, cq_context: *mut *mut c_void,
+    ) -> c_int = minus_one();
+    /// Acknowledges so many of its events: a queue is not destroyed before all are.
+    fn ibv_ack_cq_events(cq: *mut ibv_cq, count: c_uint) = ();
+    /// Waits for an asynchronous event.
+    fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int = minus_one();
+    /// Acknowledges it: what it is about is not destroyed before it is.
+    fn ibv_ack_async_event(event: *mut ibv_async_event) = ();
+    /// The address of a datagram.
+    fn ibv_create_ah(pd: *mut ibv_pd, attributes: *mut ibv_ah_attr) -> *mut ibv_ah = null();
+    /// Gives it back.
+    fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int = not_implemented();
     /// A completion queue.
     fn ibv_create_cq(
         context: *mut ibv_context, entries: c_int, cq_context: *mut c_void, channel: *mut ibv_comp_channel,
@@ -156,6 +170,9 @@ functions! { {
     fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int = not_implemented();
     /// A queue pair.
     fn ibv_create_qp(pd: *mut ibv_pd, attributes: *mut ibv_qp_init_attr) -> *mut ibv_qp = null();
+    /// What it is; `mask` says what of `attributes` is wanted.
+    fn ibv_query_qp(qp: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int, made: *mut ibv_qp_init_attr) -> c_int
+        = not_implemented();
     /// Changes it.
     fn ibv_modify_qp(qp: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int) -> c_int = not_implemented();
     /// Gives it back.

@@ -17,6 +17,7 @@
 mod record;
 mod completion;
 mod device;
+mod event;
 mod functions;
 mod inline;
 mod library;
@@ -26,6 +27,7 @@ mod work;
 
 pub use completion::*;
 pub use device::*;
+pub use event::*;
 pub use functions::*;
 pub use inline::*;
 pub use library::{Library, OpenError, library};
@@ -51,6 +53,7 @@ pub fn records() -> Vec<&'static Record> {
     [
         completion::RECORDS,
         device::RECORDS,
+        event::RECORDS,
         memory::RECORDS,
         queue::RECORDS,
         work::RECORDS,
@@ -66,6 +69,7 @@ pub fn constants() -> Vec<&'static Constant> {
     [
         completion::CONSTANTS,
         device::CONSTANTS,
+        event::CONSTANTS,
         memory::CONSTANTS,
         queue::CONSTANTS,
         work::CONSTANTS,
