@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 /// # Safety
 ///
 /// `from` is valid for reads and `to` for writes of `count` bytes, now and by atomic operations; they do not overlap.
-pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
+pub unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
     let mut done = 0;
     if to.addr() % 8 == from.addr() % 8 {
         let head = to.align_offset(8).min(count);
@@ -48,7 +48,7 @@ unsafe fn copy_bytes(to: *mut u8, from: *const u8, count: usize) {
 /// # Safety
 ///
 /// `to` is valid for atomic writes of `count` bytes.
-pub(crate) unsafe fn fill(to: *mut u8, value: u8, count: usize) {
+pub unsafe fn fill(to: *mut u8, value: u8, count: usize) {
     let head = to.align_offset(8).min(count);
     let word = u64::from_ne_bytes([value; 8]);
     let words = (count - head) / 8;

@@ -12,7 +12,7 @@
 
 mod address;
 mod backend;
-mod bytes;
+pub mod bytes;
 mod cuda;
 mod device;
 mod error;

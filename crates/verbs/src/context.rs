@@ -3,20 +3,26 @@
 use std::ffi::{CStr, c_int};
 use std::io;
 use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 
 use ibverbs_sys as raw;
 
-use crate::{Error, Gid, Library, Limits, Port};
+use crate::{Domain, Error, Gid, Library, Limits, Port};
 
-/// An open device; closed when it is dropped.
+/// An open device. Clones are the same; it is closed when the last of them, and of what was made from it, is dropped.
+#[derive(Debug, Clone)]
+pub struct Context(Arc<Open>);
+
 #[derive(Debug)]
-pub struct Context {
+struct Open {
     raw: NonNull<raw::ibv_context>,
     name: String,
 }
 
 // SAFETY: verbs may be called from any thread; the context belongs to this value alone.
-unsafe impl Send for Context {}
+unsafe impl Send for Open {}
+// SAFETY: libibverbs locks what its functions share: "The InfiniBand verbs are thread safe" (verbs.7).
+unsafe impl Sync for Open {}
 
 /// What a device answers when it is asked to register memory of a dma-buf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,10 +60,10 @@ impl Context {
         // SAFETY: the device is one of the list, which is alive; an open context keeps what it needs of it.
         let context = unsafe { raw::ibv_open_device(device) };
         match NonNull::new(context) {
-            Some(raw) => Ok(Self {
-                raw,
-                name: name.to_owned(),
-            }),
+            Some(raw) => {
+                let name = name.to_owned();
+                Ok(Self(Arc::new(Open { raw, name })))
+            }
             None => Err(Error::Open {
                 name: name.to_owned(),
                 source: io::Error::last_os_error(),
@@ -68,14 +74,14 @@ impl Context {
     /// The device's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     /// The context as the C interface has it, for calls that this crate does not wrap. It is open for as long as this value
     /// lives.
     #[must_use]
     pub fn as_raw(&self) -> *mut raw::ibv_context {
-        self.raw.as_ptr()
+        self.0.raw.as_ptr()
     }
 
     /// What the device holds.
@@ -89,6 +95,15 @@ impl Context {
         let errno = unsafe { raw::ibv_query_device(self.as_raw(), &mut limits) };
         self.answered("ibv_query_device", errno)?;
         Ok(Limits::of(&limits))
+    }
+
+    /// A protection domain of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn domain(&self) -> Result<Domain, Error> {
+        Domain::new(self)
     }
 
     /// One of its ports, from 1.
@@ -134,27 +149,21 @@ impl Context {
     /// [`Error::Missing`] where the library has no such function, [`Error::Call`] where a protection domain cannot be had.
     pub fn dmabuf(&self) -> Result<Dmabuf, Error> {
         self.needs("ibv_reg_dmabuf_mr", |functions| functions.ibv_reg_dmabuf_mr.is_some())?;
-        // SAFETY: the context is open.
-        let pd = unsafe { raw::ibv_alloc_pd(self.as_raw()) };
-        if pd.is_null() {
-            return Err(self.call("ibv_alloc_pd", io::Error::last_os_error()));
-        }
-        // SAFETY: the protection domain was just made; no memory is registered with a file that is none.
-        let region = unsafe { raw::ibv_reg_dmabuf_mr(pd, 0, 0, 0, -1, 0) };
+        let domain = self.domain()?;
+        // SAFETY: the protection domain is alive; no memory is registered with a file that is none.
+        let region = unsafe { raw::ibv_reg_dmabuf_mr(domain.as_raw(), 0, 0, 0, -1, 0) };
         let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
         if !region.is_null() {
             // SAFETY: it was just made.
             unsafe { raw::ibv_dereg_mr(region) };
         }
-        // SAFETY: nothing of it is in use any more.
-        unsafe { raw::ibv_dealloc_pd(pd) };
         Ok(match errno {
             NO_PROVIDER | NO_KERNEL if region.is_null() => Dmabuf::Refuses(errno),
             errno => Dmabuf::Registers(errno),
         })
     }
 
-    fn needs(&self, function: &'static str, is_there: fn(&raw::Functions) -> bool) -> Result<(), Error> {
+    pub(crate) fn needs(&self, function: &'static str, is_there: fn(&raw::Functions) -> bool) -> Result<(), Error> {
         match raw::functions().is_some_and(is_there) {
             true => Ok(()),
             false => Err(Error::Missing { function }),
@@ -162,7 +171,7 @@ impl Context {
     }
 
     /// Zero is success; functions of this kind return an error number, some of old -1 with `errno`.
-    fn answered(&self, function: &'static str, errno: c_int) -> Result<(), Error> {
+    pub(crate) fn answered(&self, function: &'static str, errno: c_int) -> Result<(), Error> {
         match errno {
             0 => Ok(()),
             -1 => Err(self.call(function, io::Error::last_os_error())),
@@ -170,19 +179,24 @@ impl Context {
         }
     }
 
-    fn call(&self, function: &'static str, source: io::Error) -> Error {
+    /// A pointer that is null is a failure, with `errno`.
+    pub(crate) fn made<T>(&self, function: &'static str, pointer: *mut T) -> Result<NonNull<T>, Error> {
+        NonNull::new(pointer).ok_or_else(|| self.call(function, io::Error::last_os_error()))
+    }
+
+    pub(crate) fn call(&self, function: &'static str, source: io::Error) -> Error {
         Error::Call {
-            name: self.name.clone(),
+            name: self.0.name.clone(),
             function,
             source,
         }
     }
 }
 
-impl Drop for Context {
+impl Drop for Open {
     fn drop(&mut self) {
         // SAFETY: it is open and closed here alone. What it says then is of no use to anybody.
-        unsafe { raw::ibv_close_device(self.as_raw()) };
+        unsafe { raw::ibv_close_device(self.raw.as_ptr()) };
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::Pages;
+
 /// Verbs failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -37,6 +39,63 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// Nothing was asked for.
+    #[error("a buffer of no bytes")]
+    Empty,
+    /// The machine has no memory to give.
+    #[error("{bytes} bytes of {} cannot be had", match pages { Pages::Ordinary => "memory", Pages::Huge => "huge pages" })]
+    Memory {
+        /// How much was asked for.
+        bytes: usize,
+        /// Of which pages.
+        pages: Pages,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// A range is not inside what it was asked of.
+    #[error("{bytes} bytes at {offset} are not inside {size}")]
+    Range {
+        /// Where it starts.
+        offset: usize,
+        /// Its bytes.
+        bytes: usize,
+        /// What there is.
+        size: usize,
+    },
+    /// Memory of a simulated GPU has no address that a card could reach.
+    #[error("memory of a simulated GPU is not registered: it goes by host memory")]
+    Simulated,
+    /// A device does not register memory.
+    #[error("{name} does not register {bytes} bytes ({function})")]
+    Register {
+        /// The device.
+        name: String,
+        /// What was asked.
+        function: &'static str,
+        /// How much.
+        bytes: usize,
+        /// What the library said.
+        #[source]
+        source: io::Error,
+    },
+    /// No packet has such a payload.
+    #[error("an MTU of {0} bytes is none: it is 256, 512, 1024, 2048 or 4096")]
+    Mtu(u32),
+    /// More pieces than a request has.
+    #[error("a request of {0} pieces: it has at most 16")]
+    Pieces(usize),
+    /// A queue pair takes no request.
+    #[error("a queue pair of {name} takes no request ({function})")]
+    Post {
+        /// The device.
+        name: String,
+        /// What was asked.
+        function: &'static str,
+        /// What the library said: ENOMEM is a full queue.
+        #[source]
+        source: io::Error,
+    },
     /// An open device does not answer.
     #[error("{name} does not answer {function}")]
     Call {
@@ -61,8 +120,13 @@ impl Error {
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
-            Self::List { source } | Self::Open { source, .. } | Self::Call { source, .. } => source.raw_os_error(),
-            Self::Library(_) | Self::Missing { .. } | Self::NoDevice { .. } => None,
+            Self::List { source }
+            | Self::Open { source, .. }
+            | Self::Memory { source, .. }
+            | Self::Register { source, .. }
+            | Self::Post { source, .. }
+            | Self::Call { source, .. } => source.raw_os_error(),
+            _ => None,
         }
     }
 }

@@ -35,6 +35,32 @@ pub enum GidKind {
 }
 
 impl Gid {
+    /// The entry of a port that a connection should take: RoCE version 2 before version 1, of it an IPv4 address before one that
+    /// is routed and that before a link's own; on InfiniBand the first.
+    #[must_use]
+    pub fn best(table: &[Self], port: u8) -> Option<Self> {
+        let rank = |gid: &Self| {
+            let kind = match gid.kind {
+                GidKind::RoceV2 => 0,
+                GidKind::RoceV1 | GidKind::InfiniBand => 1,
+                GidKind::Other(_) => 2,
+            };
+            let reach = match (
+                gid.kind,
+                gid.address.to_ipv4_mapped(),
+                gid.address.is_unicast_link_local(),
+            ) {
+                (GidKind::InfiniBand, ..) => 0,
+                (_, Some(_), _) => 0,
+                (_, None, false) => 1,
+                (_, None, true) => 2,
+            };
+            (kind, reach, gid.index)
+        };
+        let of_port = table.iter().filter(|gid| gid.port == u32::from(port));
+        of_port.min_by_key(|gid| rank(gid)).copied()
+    }
+
     pub(crate) fn of(raw: &ibv_gid_entry) -> Self {
         // SAFETY: both members of the union are bytes of every value.
         let bytes = unsafe { raw.gid.raw };
@@ -50,5 +76,35 @@ impl Gid {
             address: Ipv6Addr::from(bytes),
             interface: (raw.ndev_ifindex != 0).then_some(raw.ndev_ifindex),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roce_version_2_by_an_ipv4_address_is_best() {
+        let gid = |port, index, kind, address: &str| Gid {
+            port,
+            index,
+            kind,
+            address: address.parse().expect("an address"),
+            interface: None,
+        };
+        let table = [
+            gid(1, 0, GidKind::RoceV1, "fe80::1"),
+            gid(1, 1, GidKind::RoceV2, "fe80::1"),
+            gid(1, 2, GidKind::RoceV1, "::ffff:10.0.0.1"),
+            gid(1, 3, GidKind::RoceV2, "::ffff:10.0.0.1"),
+            gid(1, 5, GidKind::RoceV2, "fd00::1"),
+            gid(2, 0, GidKind::InfiniBand, "fe80::2"),
+        ];
+        let best = |table: &[Gid], port| Gid::best(table, port).map(|gid| gid.index);
+        assert_eq!(best(&table, 1), Some(3));
+        assert_eq!(best(&table[4..], 1), Some(5));
+        assert_eq!(best(&table[..2], 1), Some(1));
+        assert_eq!(best(&table, 2), Some(0));
+        assert_eq!(best(&table, 3), None);
     }
 }

@@ -1,5 +1,8 @@
-//! Safe verbs: the RDMA devices that user space serves, their ports, GIDs and limits, and whether they register memory that
-//! a dma-buf leads to. It is the only user of `ibverbs` and of `ibverbs-sys` under it.
+//! Safe verbs: the RDMA devices that user space serves, their ports, GIDs and limits; registration of host memory, of GPU memory
+//! by its address or by a dma-buf; queue pairs whose states are types; completions and events. It is the only user of `ibverbs`
+//! and of `ibverbs-sys` under it.
+//!
+//! [`Context`] → [`Domain`] → [`Region`] (registered memory) and [`QueuePair`], whose work completes in a [`CompletionQueue`].
 //!
 //! The library is opened at the first call; a machine without it gets [`Error::Library`], never a failure to start. Listing
 //! devices loads the providers' libraries and opens no device; everything else is asked of an open [`Context`].
@@ -9,16 +12,33 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod buffer;
+mod completion;
 mod context;
+mod domain;
 mod error;
+mod event;
 mod gid;
 mod library;
 mod limits;
 mod port;
+mod queue_pair;
+mod region;
+mod work;
 
+pub use buffer::{Buffer, Pages};
+pub use completion::{Completion, CompletionQueue, Done, Failure, Operation};
 pub use context::{Context, Dmabuf};
+pub use domain::Domain;
 pub use error::Error;
+pub use event::Event;
 pub use gid::{Gid, GidKind};
 pub use library::{Library, device_names};
 pub use limits::Limits;
 pub use port::{LinkLayer, Port, PortState};
+pub use queue_pair::{
+    Address, Behaviour, Datagram, Init, MOST_PIECES, Peer, QueuePair, QueuePairOptions, Receives, Reset, Route, Rtr,
+    Rts, Transport,
+};
+pub use region::{Access, Piece, Region, Remote};
+pub use work::{Request, Work};

@@ -61,8 +61,9 @@ fn devices_ports_gids_and_dma_buf() {
         "library: {}/libibverbs.so.1\n\
          dma-buf symbol: true\n\
          missing: ibv_get_device_index ibv_query_gid ibv_query_pkey _ibv_query_gid_ex ibv_reg_mr_iova2 ibv_dereg_mr \
-         ibv_create_comp_channel ibv_destroy_comp_channel ibv_create_cq ibv_destroy_cq ibv_create_qp ibv_modify_qp \
-         ibv_destroy_qp ibv_reg_mr\n\
+         ibv_create_comp_channel ibv_destroy_comp_channel ibv_get_cq_event ibv_ack_cq_events ibv_get_async_event \
+         ibv_ack_async_event ibv_create_ah ibv_destroy_ah ibv_create_cq ibv_destroy_cq ibv_create_qp ibv_query_qp \
+         ibv_modify_qp ibv_destroy_qp ibv_reg_mr\n\
          device: mlx5_0\n\
          \x20 firmware 28.39.1002, 1 ports, 131072 queue pairs, 16777216 regions\n\
          \x20 port 1: Active, Ethernet, MTU 4096 of 4096, lid 7\n\

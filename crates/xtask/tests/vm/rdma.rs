@@ -36,6 +36,44 @@ fn rdma_works_in_one_guest_and_between_two() {
     }
 }
 
+#[test]
+fn every_operation_of_verbs_moves_its_bytes_and_every_refusal_is_told() {
+    let Some(files) = in_machine("rxe", "loopback", vec![built("examples/loopback")]) else {
+        return;
+    };
+    let text = fs::read_to_string(files.join("loopback.txt")).expect("what it printed");
+    let done: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("ok: ")).collect();
+    assert_eq!(
+        done,
+        [
+            "Rc send",
+            "Rc write",
+            "Rc immediate data",
+            "Rc pieces",
+            "Rc inline",
+            "Rc read",
+            "Rc atomic operations",
+            "Rc events",
+            "Uc send",
+            "Uc write",
+            "Uc immediate data",
+            "Uc pieces",
+            "Uc inline",
+            "Ud send",
+        ],
+        "{text}"
+    );
+    for refusal in [
+        "a key that is none: the far side's memory is not registered for this",
+        "a message that is too long: the far side could not do it (IBV_WC_REM_OP_ERR, 11)",
+        "no buffer to receive into: the far side had no buffer posted to receive into",
+        "is full: a queue pair of rxe0 takes no request (ibv_post_recv)",
+    ] {
+        assert!(text.contains(refusal), "{refusal}: {text}");
+    }
+    assert!(text.ends_with("all well\n"), "{text}");
+}
+
 /// The value after a key that ibv_devinfo prints, as in `active_mtu:  1024 (3)`: its first word.
 fn told<'a>(text: &'a str, key: &str) -> &'a str {
     let line = text

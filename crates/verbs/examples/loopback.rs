@@ -1,0 +1,547 @@
+//! Every operation between two queue pairs of one port, each byte compared, and every refusal that can be provoked: for machines
+//! with Soft-RoCE or a card.
+//!
+//! `cargo run -p verbs --example loopback -- [DEVICE]`
+
+#![allow(clippy::print_stdout)] // It is its purpose.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use verbs::{
+    Access, Address, Behaviour, Buffer, Completion, CompletionQueue, Context, Datagram, Domain, Done, Error, Failure,
+    Gid, Operation, Pages, Peer, QueuePair, QueuePairOptions, Region, Request, Route, Rts, Transport, Work,
+    device_names,
+};
+
+/// A completion that is not there after this long never comes.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Of each side.
+const BYTES: usize = 1 << 20;
+/// Of datagrams.
+const QKEY: u32 = 0x1111_1111;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    match all() {
+        Ok(()) => {
+            println!("all well");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let mut words = error.to_string();
+            let mut source = error.source();
+            while let Some(error) = source {
+                words.push_str(&format!(": {error}"));
+                source = error.source();
+            }
+            println!("error: {words}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn all() -> Outcome {
+    let name = match std::env::args().nth(1) {
+        Some(name) => name,
+        None => device_names()?.into_iter().next().ok_or("no device")?,
+    };
+    let context = Context::open(&name)?;
+    let port = context.port(1)?;
+    let table = context.gids(port.gids)?;
+    let gid = Gid::best(&table, 1).ok_or("the port has no GID")?;
+    println!(
+        "{name}, GID {} {} {:?}, MTU {:?}",
+        gid.index, gid.address, gid.kind, port.active_mtu
+    );
+    let way = Way {
+        address: Address {
+            lid: port.lid,
+            gid: Some(gid.address),
+        },
+        route: Route::of(1, u8::try_from(gid.index)?),
+        behaviour: Behaviour {
+            // An emulated CPU may be late with an answer: four seconds.
+            timeout: 20,
+            ..Behaviour::of(port.active_mtu.unwrap_or(1024))
+        },
+    };
+    for transport in [Transport::Rc, Transport::Uc] {
+        let mut pair = Pair::new(&context, transport, way)?;
+        told(transport, "send", sends(&mut pair, &[1, 64, 4096, 65536, BYTES]));
+        told(transport, "write", writes(&mut pair, &[1, 4096, BYTES]));
+        told(transport, "immediate data", immediate(&mut pair));
+        told(transport, "pieces", pieces(&mut pair));
+        told(transport, "inline", inline(&mut pair));
+        if transport == Transport::Rc {
+            told(transport, "read", reads(&mut pair, &[1, 4096, BYTES]));
+            told(transport, "atomic operations", atomics(&mut pair));
+            told(transport, "events", events(&mut pair));
+        }
+        pair.finish()?;
+    }
+    datagrams(&context, way)?;
+    for (what, status, provoke) in [
+        (
+            "a key that is none",
+            "REM_ACCESS_ERR",
+            wrong_key as fn(&mut Pair) -> Result<Failure, Error>,
+        ),
+        ("an address outside", "REM_ACCESS_ERR", outside),
+        ("memory that may not be written", "REM_ACCESS_ERR", read_only),
+        // A card says that the request is invalid, Soft-RoCE that it could not do it.
+        ("a message that is too long", "REM_INV_REQ_ERR REM_OP_ERR", too_long),
+        ("no buffer to receive into", "RNR_RETRY_EXC_ERR", no_buffer),
+    ] {
+        let mut pair = Pair::new(&context, Transport::Rc, way)?;
+        let failure = provoke(&mut pair)?;
+        println!("{what}: {failure}");
+        if !failure
+            .name()
+            .is_some_and(|name| status.split(' ').any(|status| status == name))
+        {
+            return Err(format!("{what}: not {status}").into());
+        }
+        // What was posted after it is given up, not forgotten.
+        let pieces = [pair.near.region.piece(0, 8)?];
+        pair.left.send(&Request::new(99, Work::Send(None), &pieces))?;
+        match pair.sent.one()?.outcome {
+            Err(failure) if failure.is_flush() => {}
+            other => return Err(format!("after {what}: {other:?}").into()),
+        }
+    }
+    full(&context, way)?;
+    let event = context.event(Duration::from_millis(1))?;
+    println!("events of the device that nobody asked for: {event:?}");
+    Ok(())
+}
+
+fn told(transport: Transport, what: &str, outcome: Outcome) {
+    match outcome {
+        Ok(()) => println!("ok: {transport:?} {what}"),
+        Err(error) => {
+            println!("FAILED: {transport:?} {what}: {error}");
+            std::process::exit(1);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Way {
+    address: Address,
+    route: Route,
+    behaviour: Behaviour,
+}
+
+/// A side's memory.
+struct Side {
+    buffer: Buffer,
+    region: Region,
+}
+
+impl Side {
+    fn new(domain: &Domain, access: Access) -> Result<Self, Error> {
+        let buffer = Buffer::new(BYTES, Pages::Ordinary)?;
+        let region = domain.register(&buffer, access)?;
+        Ok(Self { buffer, region })
+    }
+
+    fn set(&self, seed: u8, bytes: usize) -> Result<(), Error> {
+        self.buffer.write(0, &pattern(seed, bytes))
+    }
+
+    fn holds(&self, seed: u8, bytes: usize) -> Outcome {
+        let mut seen = vec![0; bytes];
+        self.buffer.read(0, &mut seen)?;
+        match seen
+            .iter()
+            .zip(pattern(seed, bytes))
+            .position(|(seen, sent)| *seen != sent)
+        {
+            None => Ok(()),
+            Some(at) => Err(format!("{bytes} bytes: byte {at} is {:#x}", seen[at]).into()),
+        }
+    }
+}
+
+/// No two seeds agree in more than a byte here and there.
+fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
+    let word = |at: usize| {
+        (at as u32 / 4)
+            .wrapping_mul(0x9e37_79b9)
+            .wrapping_add(u32::from(seed) << 16 | 1)
+    };
+    (0..bytes).map(|at| (word(at) >> (8 * (at % 4))) as u8 ^ seed).collect()
+}
+
+/// A queue of completions that is looked at until there is one.
+struct Queue(CompletionQueue);
+
+impl Queue {
+    fn one(&self) -> Result<Completion, Error> {
+        let begun = Instant::now();
+        let mut found = [None];
+        while begun.elapsed() < PATIENCE {
+            self.0.poll(&mut found)?;
+            if let [Some(completion)] = found {
+                return Ok(completion);
+            }
+            std::thread::yield_now();
+        }
+        println!("FAILED: no completion within {PATIENCE:?}");
+        std::process::exit(1);
+    }
+
+    fn done(&self, id: u64) -> Result<Done, Box<dyn std::error::Error>> {
+        let completion = self.one()?;
+        if completion.id != id {
+            return Err(format!("the completion of {} instead of {id}", completion.id).into());
+        }
+        Ok(completion.outcome?)
+    }
+}
+
+/// Two queue pairs that are connected, and the memory of both.
+struct Pair {
+    left: QueuePair<Rts>,
+    right: QueuePair<Rts>,
+    sent: Queue,
+    received: Queue,
+    near: Side,
+    far: Side,
+    domain: Domain,
+}
+
+impl Pair {
+    fn new(context: &Context, transport: Transport, way: Way) -> Result<Self, Error> {
+        let domain = context.domain()?;
+        let (sent, received) = (context.completions(32)?, context.completions_with_events(32)?);
+        let options = QueuePairOptions {
+            send_pieces: 4,
+            receive_pieces: 4,
+            inline_bytes: 32,
+            ..QueuePairOptions::of(transport, 8)
+        };
+        let access = match transport {
+            Transport::Rc => Access::ALL,
+            _ => Access {
+                remote_read: false,
+                remote_atomic: false,
+                ..Access::ALL
+            },
+        };
+        let make = || domain.queue_pair(options, &sent, &received)?.init(1, access, 0);
+        let (left, right) = (make()?, make()?);
+        let peer = |queue_pair, first_packet| Peer {
+            address: way.address,
+            queue_pair,
+            first_packet,
+        };
+        let (left_number, right_number) = (left.number(), right.number());
+        let left = left.ready_to_receive(way.route, peer(right_number, 7), way.behaviour)?;
+        let right = right.ready_to_receive(way.route, peer(left_number, 0xff_fffe), way.behaviour)?;
+        let behaviour = Behaviour {
+            // Not for ever: somebody waits for the refusal.
+            receiver_retries: 1,
+            ..way.behaviour
+        };
+        Ok(Self {
+            left: left.ready_to_send(0xff_fffe, behaviour)?,
+            right: right.ready_to_send(7, behaviour)?,
+            sent: Queue(sent),
+            received: Queue(received),
+            near: Side::new(&domain, Access::ALL)?,
+            far: Side::new(&domain, Access::ALL)?,
+            domain,
+        })
+    }
+
+    /// The queues were told all, and no more.
+    fn finish(self) -> Outcome {
+        for queue in [&self.sent, &self.received] {
+            if queue.0.poll(&mut [None])? != 0 {
+                return Err("a completion too many".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sends(pair: &mut Pair, sizes: &[usize]) -> Outcome {
+    for (seed, bytes) in (1..).zip(sizes.iter().copied()) {
+        pair.near.set(seed, bytes)?;
+        pair.far.buffer.fill(0, BYTES, 0)?;
+        pair.right.receive(10, &[pair.far.region.piece(0, BYTES)?])?;
+        let pieces = [pair.near.region.piece(0, bytes)?];
+        pair.left.send(&Request::new(20, Work::Send(None), &pieces))?;
+        let received = pair.received.done(10)?;
+        if (received.operation, received.bytes as usize) != (Operation::Receive, bytes) {
+            return Err(format!("{bytes} bytes came as {received:?}").into());
+        }
+        if pair.sent.done(20)?.operation != Operation::Send {
+            return Err("not a send".into());
+        }
+        pair.far.holds(seed, bytes)?;
+    }
+    Ok(())
+}
+
+fn writes(pair: &mut Pair, sizes: &[usize]) -> Outcome {
+    let last = pair.far.region.remote();
+    for (seed, bytes) in (40..).zip(sizes.iter().copied()) {
+        pair.near.set(seed, bytes)?;
+        pair.far.buffer.fill(0, BYTES, 0)?;
+        let pieces = [pair.near.region.piece(0, bytes)?];
+        pair.left.send(&Request::new(1, Work::Write(last, None), &pieces))?;
+        pair.sent.done(1)?;
+        let begun = Instant::now();
+        // Of an unreliable connection the sender's completion says nothing of the far side.
+        while pair.far.holds(seed, bytes).is_err() && begun.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
+        pair.far.holds(seed, bytes)?;
+    }
+    Ok(())
+}
+
+fn immediate(pair: &mut Pair) -> Outcome {
+    let remote = pair.far.region.remote();
+    for (work, operation) in [
+        (Work::Send(Some(0x1234_5678)), Operation::Receive),
+        (Work::Write(remote, Some(0x1234_5678)), Operation::ReceiveWrite),
+    ] {
+        pair.near.set(77, 256)?;
+        pair.right.receive(3, &[pair.far.region.piece(0, 4096)?])?;
+        let pieces = [pair.near.region.piece(0, 256)?];
+        pair.left.send(&Request::new(4, work, &pieces))?;
+        let received = pair.received.done(3)?;
+        pair.sent.done(4)?;
+        if (received.immediate, received.operation) != (Some(0x1234_5678), operation) {
+            return Err(format!("{received:?}").into());
+        }
+        pair.far.holds(77, 256)?;
+        pair.far.buffer.fill(0, 256, 0)?;
+    }
+    Ok(())
+}
+
+/// Four pieces of one buffer, gathered in another order, and scattered again.
+fn pieces(pair: &mut Pair) -> Outcome {
+    pair.near.set(5, 4000)?;
+    let far = &pair.far.region;
+    let scattered = [far.piece(3000, 1000)?, far.piece(2000, 1000)?, far.piece(0, 2000)?];
+    pair.right.receive(1, &scattered)?;
+    let near = &pair.near.region;
+    let gathered = [
+        near.piece(3000, 1000)?,
+        near.piece(2000, 1000)?,
+        near.piece(0, 500)?,
+        near.piece(500, 1500)?,
+    ];
+    pair.left.send(&Request::new(2, Work::Send(None), &gathered))?;
+    pair.received.done(1)?;
+    pair.sent.done(2)?;
+    pair.far.holds(5, 4000)
+}
+
+fn inline(pair: &mut Pair) -> Outcome {
+    let most = pair.left.inline_bytes().min(32) as usize;
+    pair.near.set(6, most)?;
+    pair.right.receive(1, &[pair.far.region.piece(0, 4096)?])?;
+    let pieces = [pair.near.region.piece(0, most)?];
+    let request = Request {
+        inline: true,
+        ..Request::new(2, Work::Send(None), &pieces)
+    };
+    pair.left.send(&request)?;
+    // The bytes went with the request.
+    pair.near.buffer.fill(0, most, 0)?;
+    pair.received.done(1)?;
+    pair.sent.done(2)?;
+    pair.far.holds(6, most)
+}
+
+fn reads(pair: &mut Pair, sizes: &[usize]) -> Outcome {
+    for (seed, bytes) in (80..).zip(sizes.iter().copied()) {
+        pair.far.set(seed, bytes)?;
+        pair.near.buffer.fill(0, BYTES, 0)?;
+        let pieces = [pair.near.region.piece(0, bytes)?];
+        pair.left
+            .send(&Request::new(1, Work::Read(pair.far.region.remote()), &pieces))?;
+        pair.sent.done(1)?;
+        pair.near.holds(seed, bytes)?;
+    }
+    Ok(())
+}
+
+fn atomics(pair: &mut Pair) -> Outcome {
+    let word = |side: &Side, at: usize| -> Result<u64, Error> {
+        let mut bytes = [0; 8];
+        side.buffer.read(at, &mut bytes)?;
+        Ok(u64::from_ne_bytes(bytes))
+    };
+    let remote = pair.far.region.remote().offset(8);
+    pair.far.buffer.write(8, &41_u64.to_ne_bytes())?;
+    for (work, before, after) in [
+        (Work::FetchAdd(remote, 1 << 40), 41, 41 + (1 << 40)),
+        (
+            Work::CompareSwap {
+                remote,
+                compare: 41 + (1 << 40),
+                swap: 7,
+            },
+            41 + (1 << 40),
+            7,
+        ),
+        (
+            Work::CompareSwap {
+                remote,
+                compare: 8,
+                swap: 9,
+            },
+            7,
+            7,
+        ),
+    ] {
+        let pieces = [pair.near.region.piece(64, 8)?];
+        pair.left.send(&Request::new(1, work, &pieces))?;
+        pair.sent.done(1)?;
+        let seen = (word(&pair.near, 64)?, word(&pair.far, 8)?);
+        if seen != (before, after) {
+            return Err(format!("{work:?} left {seen:?}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Waited for without looking; only a message that was sent as solicited wakes who waits for those.
+fn events(pair: &mut Pair) -> Outcome {
+    pair.near.set(9, 64)?;
+    for solicited in [false, true] {
+        pair.received.0.arm(true)?;
+        pair.right.receive(1, &[pair.far.region.piece(0, 64)?])?;
+        let pieces = [pair.near.region.piece(0, 64)?];
+        let request = Request {
+            solicited,
+            ..Request::new(2, Work::Send(None), &pieces)
+        };
+        pair.left.send(&request)?;
+        pair.sent.done(2)?;
+        let patience = if solicited {
+            PATIENCE
+        } else {
+            Duration::from_millis(200)
+        };
+        if pair.received.0.wait(patience)? != solicited {
+            return Err(format!("solicited {solicited}: the event is wrong").into());
+        }
+        pair.received.done(1)?;
+    }
+    Ok(())
+}
+
+fn datagrams(context: &Context, way: Way) -> Outcome {
+    let domain = context.domain()?;
+    let queue = Queue(context.completions(8)?);
+    let pair = || {
+        domain
+            .queue_pair(QueuePairOptions::of(Transport::Ud, 4), &queue.0, &queue.0)?
+            .init(1, Access::default(), QKEY)
+    };
+    let start = |pair: QueuePair<verbs::Init>| {
+        let peer = Peer {
+            address: way.address,
+            queue_pair: 0,
+            first_packet: 0,
+        };
+        pair.ready_to_receive(way.route, peer, way.behaviour)?
+            .ready_to_send(0, way.behaviour)
+    };
+    let (mut left, mut right) = (start(pair()?)?, start(pair()?)?);
+    let (near, far) = (Side::new(&domain, Access::ALL)?, Side::new(&domain, Access::ALL)?);
+    let address: Datagram = domain.datagram(way.route, way.address, right.number(), QKEY)?;
+    near.set(3, 512)?;
+    right.receive(1, &[far.region.piece(0, 40 + 512)?])?;
+    let pieces = [near.region.piece(0, 512)?];
+    left.send(&Request::new(2, Work::SendTo(&address, None), &pieces))?;
+    let mut received = None;
+    for _ in 0..2 {
+        let completion = queue.one()?;
+        let done = completion.outcome?;
+        if completion.id == 1 {
+            received = Some(done);
+        }
+    }
+    let received = received.ok_or("no datagram")?;
+    let mut seen = vec![0; 512];
+    far.buffer.read(40, &mut seen)?;
+    if (received.bytes, received.has_route) != (552, true) || seen != pattern(3, 512) {
+        return Err(format!("a datagram came as {received:?}").into());
+    }
+    println!("ok: Ud send");
+    Ok(())
+}
+
+fn fails(pair: &mut Pair, work: Work<'_>, bytes: usize) -> Result<Failure, Error> {
+    let pieces = [pair.near.region.piece(0, bytes)?];
+    pair.left.send(&Request::new(1, work, &pieces))?;
+    match pair.sent.one()?.outcome {
+        Err(failure) => Ok(failure),
+        Ok(done) => {
+            println!("FAILED: {done:?}");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn wrong_key(pair: &mut Pair) -> Result<Failure, Error> {
+    let mut remote = pair.far.region.remote();
+    remote.rkey ^= 0x55;
+    fails(pair, Work::Write(remote, None), 64)
+}
+
+fn outside(pair: &mut Pair) -> Result<Failure, Error> {
+    let remote = pair.far.region.remote().offset(BYTES as u64 - 63);
+    fails(pair, Work::Write(remote, None), 64)
+}
+
+fn read_only(pair: &mut Pair) -> Result<Failure, Error> {
+    let access = Access {
+        remote_read: true,
+        ..Access::default()
+    };
+    let side = Side::new(&pair.domain, access)?;
+    fails(pair, Work::Write(side.region.remote(), None), 64)
+}
+
+fn too_long(pair: &mut Pair) -> Result<Failure, Error> {
+    pair.right.receive(1, &[pair.far.region.piece(0, 32)?])?;
+    fails(pair, Work::Send(None), 64)
+}
+
+fn no_buffer(pair: &mut Pair) -> Result<Failure, Error> {
+    fails(pair, Work::Send(None), 64)
+}
+
+/// A queue that is full says so, and takes the next request when one has completed.
+fn full(context: &Context, way: Way) -> Outcome {
+    let mut pair = Pair::new(context, Transport::Rc, way)?;
+    let piece = pair.far.region.piece(0, 64)?;
+    let taken = (0..100_000).find_map(|count| pair.right.receive(count, &[piece]).err().map(|error| (count, error)));
+    let (count, error) = taken.ok_or("a queue without an end")?;
+    let words = std::error::Error::source(&error)
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    println!("a queue of {count} is full: {error}: {words}");
+    match (count >= 8, error.errno()) {
+        (true, Some(12)) => {}
+        other => return Err(format!("{other:?}").into()),
+    }
+    let pieces = [pair.near.region.piece(0, 64)?];
+    pair.left.send(&Request::new(1, Work::Send(None), &pieces))?;
+    pair.sent.done(1)?;
+    pair.received.done(0)?;
+    pair.right.receive(0, &[piece])?;
+    Ok(())
+}

@@ -1,0 +1,388 @@
+//! Completion queues: what became of the work.
+
+use std::ffi::c_int;
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ibverbs_sys::{self as raw, ibv_wc_opcode as opcode, ibv_wc_status as status};
+
+use crate::event::wait;
+use crate::{Context, Error};
+
+/// A queue of completions. Clones are the same; it is given back when the last of them, and the last queue pair that uses it, is
+/// dropped.
+#[derive(Debug, Clone)]
+pub struct CompletionQueue(Arc<Owned>);
+
+#[derive(Debug)]
+struct Owned {
+    raw: NonNull<raw::ibv_cq>,
+    channel: Option<NonNull<raw::ibv_comp_channel>>,
+    context: Context,
+}
+
+// SAFETY: verbs are thread safe, and the queue is given back by this value alone.
+unsafe impl Send for Owned {}
+// SAFETY: as above.
+unsafe impl Sync for Owned {}
+
+/// What became of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// The number that the request was given.
+    pub id: u64,
+    /// The queue pair, by its number.
+    pub queue_pair: u32,
+    /// What was done, and how much, or why not.
+    pub outcome: Result<Done, Failure>,
+}
+
+/// A request that succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    /// What it was.
+    pub operation: Operation,
+    /// Bytes that were received; of other operations it means nothing.
+    pub bytes: u32,
+    /// The immediate data that came with it.
+    pub immediate: Option<u32>,
+    /// What was received has the sender's route in its first 40 bytes: a datagram.
+    pub has_route: bool,
+}
+
+/// What a request was, as its completion tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// A message was sent.
+    Send,
+    /// The far side's memory was written.
+    Write,
+    /// The far side's memory was read.
+    Read,
+    /// A word of the far side was compared and swapped.
+    CompareSwap,
+    /// A word of the far side was added to.
+    FetchAdd,
+    /// A message arrived.
+    Receive,
+    /// The far side has written, and sent immediate data with it.
+    ReceiveWrite,
+    /// Another value.
+    Other(u32),
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Failure {
+    /// IBV_WC_…, by its number.
+    pub status: u32,
+    /// What the vendor's hardware says of it.
+    pub syndrome: u32,
+}
+
+/// Name, and what it means to somebody who looks for the cause.
+const STATUS: [(u32, &str, &str); 23] = [
+    (
+        status::IBV_WC_LOC_LEN_ERR,
+        "LOC_LEN_ERR",
+        "a message is longer than the buffer posted for it, or than the port sends",
+    ),
+    (
+        status::IBV_WC_LOC_QP_OP_ERR,
+        "LOC_QP_OP_ERR",
+        "the card could not do the request: its queue pair is not consistent",
+    ),
+    (
+        status::IBV_WC_LOC_EEC_OP_ERR,
+        "LOC_EEC_OP_ERR",
+        "an end-to-end context is not consistent",
+    ),
+    (
+        status::IBV_WC_LOC_PROT_ERR,
+        "LOC_PROT_ERR",
+        "local memory of the request is not registered, or not for this",
+    ),
+    (
+        status::IBV_WC_WR_FLUSH_ERR,
+        "WR_FLUSH_ERR",
+        "an earlier request of the queue pair failed, and this one was given up",
+    ),
+    (
+        status::IBV_WC_MW_BIND_ERR,
+        "MW_BIND_ERR",
+        "a memory window could not be bound",
+    ),
+    (
+        status::IBV_WC_BAD_RESP_ERR,
+        "BAD_RESP_ERR",
+        "the far side answered something unexpected",
+    ),
+    (
+        status::IBV_WC_LOC_ACCESS_ERR,
+        "LOC_ACCESS_ERR",
+        "what arrived may not be written where it was to go",
+    ),
+    (
+        status::IBV_WC_REM_INV_REQ_ERR,
+        "REM_INV_REQ_ERR",
+        "the far side refused the request: too long, or not one that its queue pair allows",
+    ),
+    (
+        status::IBV_WC_REM_ACCESS_ERR,
+        "REM_ACCESS_ERR",
+        "the far side's memory is not registered for this, or the key or address is wrong",
+    ),
+    (status::IBV_WC_REM_OP_ERR, "REM_OP_ERR", "the far side could not do it"),
+    (
+        status::IBV_WC_RETRY_EXC_ERR,
+        "RETRY_EXC_ERR",
+        "the far side does not answer: the way (GID index, VLAN, MTU, PFC, firewall for UDP 4791), or it is gone",
+    ),
+    (
+        status::IBV_WC_RNR_RETRY_EXC_ERR,
+        "RNR_RETRY_EXC_ERR",
+        "the far side had no buffer posted to receive into",
+    ),
+    (
+        status::IBV_WC_LOC_RDD_VIOL_ERR,
+        "LOC_RDD_VIOL_ERR",
+        "a reliable datagram domain does not match",
+    ),
+    (
+        status::IBV_WC_REM_INV_RD_REQ_ERR,
+        "REM_INV_RD_REQ_ERR",
+        "the far side refused a reliable datagram",
+    ),
+    (
+        status::IBV_WC_REM_ABORT_ERR,
+        "REM_ABORT_ERR",
+        "the far side gave the operation up",
+    ),
+    (
+        status::IBV_WC_INV_EECN_ERR,
+        "INV_EECN_ERR",
+        "an end-to-end context has a number that is none",
+    ),
+    (
+        status::IBV_WC_INV_EEC_STATE_ERR,
+        "INV_EEC_STATE_ERR",
+        "an end-to-end context is in a state that does not do this",
+    ),
+    (
+        status::IBV_WC_FATAL_ERR,
+        "FATAL_ERR",
+        "the card has failed: see the kernel's log",
+    ),
+    (
+        status::IBV_WC_RESP_TIMEOUT_ERR,
+        "RESP_TIMEOUT_ERR",
+        "the far side answered too late",
+    ),
+    (status::IBV_WC_GENERAL_ERR, "GENERAL_ERR", "the card gives no reason"),
+    (status::IBV_WC_TM_ERR, "TM_ERR", "tag matching failed"),
+    (
+        status::IBV_WC_TM_RNDV_INCOMPLETE,
+        "TM_RNDV_INCOMPLETE",
+        "a rendezvous of tag matching was left to software",
+    ),
+];
+
+impl Failure {
+    /// As in `IBV_WC_RETRY_EXC_ERR`; none for a number that verbs.h does not have.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        STATUS.iter().find(|known| known.0 == self.status).map(|known| known.1)
+    }
+
+    /// An earlier request of the same queue pair is the cause.
+    #[must_use]
+    pub fn is_flush(self) -> bool {
+        self.status == status::IBV_WC_WR_FLUSH_ERR
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match STATUS.iter().find(|known| known.0 == self.status) {
+            Some((number, name, words)) => write!(f, "{words} (IBV_WC_{name}, {number}")?,
+            None => write!(f, "a status that is not known ({}", self.status)?,
+        }
+        match self.syndrome {
+            0 => f.write_str(")"),
+            syndrome => write!(f, ", vendor syndrome {syndrome:#x})"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Context {
+    /// A queue with room for so many completions at least.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn completions(&self, entries: u32) -> Result<CompletionQueue, Error> {
+        CompletionQueue::new(self, entries, None)
+    }
+
+    /// The same, which can also be waited at without looking all the time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn completions_with_events(&self, entries: u32) -> Result<CompletionQueue, Error> {
+        // SAFETY: the context is open.
+        let channel = unsafe { raw::ibv_create_comp_channel(self.as_raw()) };
+        let channel = self.made("ibv_create_comp_channel", channel)?;
+        CompletionQueue::new(self, entries, Some(channel)).inspect_err(|_| {
+            // SAFETY: it was just made, and no queue uses it.
+            unsafe { raw::ibv_destroy_comp_channel(channel.as_ptr()) };
+        })
+    }
+}
+
+impl CompletionQueue {
+    fn new(context: &Context, entries: u32, channel: Option<NonNull<raw::ibv_comp_channel>>) -> Result<Self, Error> {
+        let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
+        let of = channel.map_or(null_mut(), NonNull::as_ptr);
+        // SAFETY: the context is open, and the channel alive where there is one; vector 0 is always there.
+        let raw = unsafe { raw::ibv_create_cq(context.as_raw(), entries, null_mut(), of, 0) };
+        Ok(Self(Arc::new(Owned {
+            raw: context.made("ibv_create_cq", raw)?,
+            channel,
+            context: context.clone(),
+        })))
+    }
+
+    /// Takes completions, as many as there are and `into` has room for; how many it took.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`]: an overrun, or a device that is gone.
+    pub fn poll(&self, into: &mut [Option<Completion>]) -> Result<usize, Error> {
+        // Few at a time: they are converted.
+        let mut taken = [raw::ibv_wc::default(); 16];
+        let wanted = into.len().min(taken.len());
+        // SAFETY: the queue is alive, and `taken` has room for `wanted`.
+        let count = unsafe { raw::ibv_poll_cq(self.as_raw(), wanted as c_int, taken.as_mut_ptr()) };
+        let Ok(count) = usize::try_from(count) else {
+            return Err(self.0.context.call("ibv_poll_cq", io::Error::last_os_error()));
+        };
+        for (place, completion) in into.iter_mut().zip(&taken[..count.min(wanted)]) {
+            *place = Some(Completion::of(completion));
+        }
+        Ok(count.min(wanted))
+    }
+
+    /// Asks for an event when the next completion arrives; of messages that were sent as solicited alone, where that is wanted.
+    /// What is there already makes none: poll once more after this.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn arm(&self, solicited_only: bool) -> Result<(), Error> {
+        // SAFETY: the queue is alive.
+        let errno = unsafe { raw::ibv_req_notify_cq(self.as_raw(), c_int::from(solicited_only)) };
+        self.0.context.answered("ibv_req_notify_cq", errno)
+    }
+
+    /// Waits for the event that was asked for; false where none came in time, or the queue was made without events.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn wait(&self, patience: Duration) -> Result<bool, Error> {
+        let Some(channel) = self.0.channel else {
+            return Ok(false);
+        };
+        // SAFETY: the channel is alive as long as this value, and its file with it.
+        let file = unsafe { BorrowedFd::borrow_raw(channel.as_ref().fd) };
+        if !wait(file, patience).map_err(|source| self.0.context.call("poll of a completion channel", source))? {
+            return Ok(false);
+        }
+        let (mut cq, mut of) = (null_mut(), null_mut());
+        // SAFETY: the channel is alive, and there is room for the answers. An event is there, so it does not wait.
+        let failed = unsafe { raw::ibv_get_cq_event(channel.as_ptr(), &mut cq, &mut of) };
+        if failed != 0 {
+            return Err(self.0.context.call("ibv_get_cq_event", io::Error::last_os_error()));
+        }
+        // SAFETY: the event was of this queue, the only one of its channel.
+        unsafe { raw::ibv_ack_cq_events(cq, 1) };
+        Ok(true)
+    }
+
+    pub(crate) fn as_raw(&self) -> *mut raw::ibv_cq {
+        self.0.raw.as_ptr()
+    }
+}
+
+impl Completion {
+    fn of(raw: &raw::ibv_wc) -> Self {
+        let outcome = match raw.error() {
+            Some((status, syndrome)) => Err(Failure { status, syndrome }),
+            None => Ok(Done {
+                operation: match raw.opcode() {
+                    opcode::IBV_WC_SEND => Operation::Send,
+                    opcode::IBV_WC_RDMA_WRITE => Operation::Write,
+                    opcode::IBV_WC_RDMA_READ => Operation::Read,
+                    opcode::IBV_WC_COMP_SWAP => Operation::CompareSwap,
+                    opcode::IBV_WC_FETCH_ADD => Operation::FetchAdd,
+                    opcode::IBV_WC_RECV => Operation::Receive,
+                    opcode::IBV_WC_RECV_RDMA_WITH_IMM => Operation::ReceiveWrite,
+                    other => Operation::Other(other),
+                },
+                bytes: raw.len() as u32,
+                immediate: raw.imm_data().map(u32::from_be),
+                has_route: raw.wc_flags & raw::ibv_wc_flags::IBV_WC_GRH != raw::ibv_wc_flags(0),
+            }),
+        };
+        Self {
+            id: raw.wr_id(),
+            queue_pair: raw.qp_num,
+            outcome,
+        }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: queue pairs that use it hold it, and are gone; all its events are acknowledged.
+        unsafe { raw::ibv_destroy_cq(self.raw.as_ptr()) };
+        if let Some(channel) = self.channel {
+            // SAFETY: its only queue is gone.
+            unsafe { raw::ibv_destroy_comp_channel(channel.as_ptr()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_it_means_its_name_and_the_syndrome() {
+        let failure = |status, syndrome| Failure { status, syndrome };
+        assert_eq!(
+            failure(13, 0x88).to_string(),
+            "the far side had no buffer posted to receive into (IBV_WC_RNR_RETRY_EXC_ERR, 13, vendor syndrome 0x88)"
+        );
+        assert_eq!(failure(99, 0).to_string(), "a status that is not known (99)");
+        assert!(failure(5, 0).is_flush() && failure(12, 0).name() == Some("RETRY_EXC_ERR"));
+        // Each failure of verbs.h has its line.
+        for constant in ibverbs_sys::constants() {
+            if let Some(name) = constant
+                .name
+                .strip_prefix("IBV_WC_")
+                .filter(|name| name.ends_with("_ERR"))
+            {
+                assert_eq!(failure(constant.value, 0).name(), Some(name));
+            }
+        }
+    }
+}
