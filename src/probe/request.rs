@@ -6,7 +6,7 @@ use gpu::Gpu;
 use serde::{Deserialize, Serialize};
 
 use super::verdict::Subject;
-use super::{copy, host, p2p};
+use super::{copy, host, p2p, rdma};
 use crate::model::{Bdf, ProbedGpu};
 
 /// What a child is to do.
@@ -26,6 +26,8 @@ pub enum Request {
     Host(Box<host::Task>),
     /// Copies between several.
     P2p(Box<p2p::Task>),
+    /// What cards move.
+    Rdma(Box<rdma::Task>),
 }
 
 /// A GPU to work on.

@@ -1,8 +1,10 @@
 //! Why a child could not do a part of its work.
 
 use std::io;
+use std::time::Duration;
 
 use super::child::Unbound;
+use super::rdma::control::Gone;
 
 /// Why a part of the work could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +21,48 @@ pub enum Trouble {
     /// The copy kernels cannot be chosen.
     #[error(transparent)]
     Kernel(#[from] gdrcopy::copy::Error),
+    /// Verbs refused.
+    #[error(transparent)]
+    Verbs(#[from] verbs::Error),
+    /// A request to a card failed.
+    #[error("a request to the card failed")]
+    Work(#[source] verbs::Failure),
+    /// Nothing came.
+    #[error("{what} did not come within {} s", patience.as_secs())]
+    Late {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        patience: Duration,
+    },
+    /// A port is not up.
+    #[error("port {port} is not active but {state}: see its cable, and gdr doctor --only rdma.port")]
+    Port {
+        /// As in `mlx5_0:1`.
+        port: String,
+        /// Its state.
+        state: String,
+    },
+    /// A port has no GID at an index.
+    #[error("port {port} has no GID at index {index}: ibv_devinfo -v shows those it has")]
+    NoGid {
+        /// As in `mlx5_0:1`.
+        port: String,
+        /// What was asked for.
+        index: u8,
+    },
+    /// InfiniBand on one side, Ethernet on the other.
+    #[error("one port is InfiniBand and the other Ethernet: they do not reach each other")]
+    Links,
+    /// The other end does not answer.
+    #[error(transparent)]
+    Gone(#[from] Gone),
+    /// The other end failed.
+    #[error("the other end failed: {0}")]
+    Far(String),
+    /// The other end says what it should not say now.
+    #[error("the other end is out of step: is it the same version of gdr?")]
+    OutOfStep,
     /// This process cannot be bound to the CPUs it is to run on.
     #[error(transparent)]
     Unbound(#[from] Unbound),
@@ -28,6 +72,11 @@ impl Trouble {
     /// What comes next cannot be done either.
     pub fn is_the_end(&self) -> bool {
         matches!(self, Self::Io(_)) || self.is_lost()
+    }
+
+    /// The other end is the cause, or says so.
+    pub fn is_of_the_far_end(&self) -> bool {
+        matches!(self, Self::Gone(_) | Self::Far(_) | Self::OutOfStep)
     }
 
     /// The GPU's context is lost, and this process can do no more with that GPU: what a failing kernel, an Xid or a broken

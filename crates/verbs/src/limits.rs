@@ -24,6 +24,9 @@ pub struct Limits {
     pub completion_queues: u64,
     /// Protection domains.
     pub protection_domains: u64,
+    /// Reads and atomic operations of one queue pair that are under way at once, those that it begins and those that it answers:
+    /// the smaller.
+    pub reads: u8,
     /// Ports.
     pub ports: u8,
 }
@@ -42,6 +45,7 @@ impl Limits {
             requests: count(raw.max_qp_wr),
             completion_queues: count(raw.max_cq),
             protection_domains: count(raw.max_pd),
+            reads: raw.max_qp_rd_atom.min(raw.max_qp_init_rd_atom).clamp(0, 255) as u8,
             ports: raw.phys_port_cnt,
         }
     }

@@ -74,6 +74,64 @@ fn every_operation_of_verbs_moves_its_bytes_and_every_refusal_is_told() {
     assert!(text.ends_with("all well\n"), "{text}");
 }
 
+/// The results among what a child that probes has told.
+fn results(text: &str) -> Vec<Value> {
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("an event"));
+    events.filter_map(|event| event.get("result").cloned()).collect()
+}
+
+#[test]
+fn cards_move_what_is_verified_and_measured_beside_perftest() {
+    let Some(files) = in_machine("rxe", "probe-rdma", vec![built("gdr")]) else {
+        return;
+    };
+    let text = |name: &str| fs::read_to_string(files.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let told = text("verified.txt");
+    assert!(told.ends_with("\"end\"\n"), "{told}");
+    let all = results(&told);
+    assert!(all.iter().all(|result| result["verdict"] == "ok"), "{told}");
+    let of = |name: &str| -> Vec<&Value> { all.iter().filter(|result| result["name"] == name).collect() };
+    for name in [
+        "uc.write-imm",
+        "uc.send",
+        "uc.send-imm",
+        "rc.write",
+        "rc.write-imm",
+        "rc.read",
+        "rc.send",
+        "rc.send-imm",
+    ] {
+        let sizes: Vec<Option<u64>> = of(&format!("validate.{name}"))
+            .iter()
+            .map(|result| result["verified"].as_u64())
+            .collect();
+        assert_eq!(sizes, [1, 4096, 65536].map(Some), "{name}");
+    }
+    for name in ["rc.fetch-add", "rc.compare-swap"] {
+        assert_eq!(of(&format!("validate.{name}")).len(), 1, "{name}");
+    }
+    for kind in ["write", "read", "send"] {
+        for figure in ["latency", "bandwidth"] {
+            let found = of(&format!("rdma.{kind}.{figure}"));
+            let sizes: Vec<Option<u64>> = found.iter().map(|result| result["bytes"].as_u64()).collect();
+            assert_eq!(sizes, [8, 65536].map(Some), "{kind} {figure}");
+            assert!(
+                found
+                    .iter()
+                    .all(|result| result["median"].as_f64().is_some_and(|median| median > 0.0))
+            );
+        }
+    }
+    let refused = results(&text("no-gid.txt"));
+    assert_eq!(refused.len(), 1);
+    assert_eq!(
+        refused[0]["reason"],
+        "port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
+    );
+}
+
 /// The value after a key that ibv_devinfo prints, as in `active_mtu:  1024 (3)`: its first word.
 fn told<'a>(text: &'a str, key: &str) -> &'a str {
     let line = text

@@ -1,0 +1,37 @@
+use std::time::Duration;
+
+use super::control::{Control as _, Gone, Here, Kind, Message, Step};
+use verbs::Transport;
+
+#[test]
+fn two_ends_of_one_process_hear_each_other_and_hear_when_one_is_gone() {
+    let (mut near, mut far) = Here::pair(Duration::from_millis(50));
+    near.tell(Message::Step(Step::Connect(Transport::Uc))).expect("told");
+    assert_eq!(
+        far.hear(Duration::ZERO),
+        Ok(Message::Step(Step::Connect(Transport::Uc)))
+    );
+    assert_eq!(far.hear(Duration::ZERO), Err(Gone::Silent(Duration::from_millis(50))));
+    drop(near);
+    assert_eq!(far.hear(Duration::from_secs(60)), Err(Gone::Ended));
+    assert_eq!(far.tell(Message::Ready), Err(Gone::Ended));
+}
+
+#[test]
+fn what_is_said_goes_over_a_wire_as_json() {
+    let verify = Step::Verify {
+        kind: Kind::WriteImmediate,
+        bytes: 4096,
+        seeds: [1, 2],
+    };
+    for message in [
+        Message::Step(Step::Connect(Transport::Rc)),
+        Message::Step(verify),
+        Message::Found(Some("a word".to_owned())),
+        Message::Done,
+    ] {
+        let text = serde_json::to_string(&message).expect("JSON");
+        assert_eq!(serde_json::from_str::<Message>(&text).expect("a message"), message);
+    }
+    assert!(serde_json::from_str::<Step>(r#"{"connect":"xrc"}"#).is_err());
+}
