@@ -1,0 +1,9 @@
+//! The simulated verbs as programs meet them: through the C interface of the built library.
+
+mod driver;
+mod failure;
+mod memory;
+mod misbehaviour;
+mod objects;
+mod state;
+mod work;
