@@ -4,6 +4,7 @@ use ibverbs_sys::*;
 use serde_json::json;
 
 use crate::driver::*;
+use crate::end::*;
 use ibv_wr_opcode::*;
 
 const LEN: u32 = 1;

@@ -1,6 +1,7 @@
 //! The simulated verbs as programs meet them: through the C interface of the built library.
 
 mod driver;
+mod end;
 mod failure;
 mod memory;
 mod misbehaviour;

@@ -8,6 +8,7 @@ use libloading::os::unix::Library;
 use serde_json::json;
 
 use crate::driver::*;
+use crate::end::*;
 use ibv_wr_opcode::*;
 
 const PAGE: usize = 4096;

@@ -6,6 +6,7 @@ use ibverbs_sys::*;
 use serde_json::{Value, json};
 
 use crate::driver::*;
+use crate::end::*;
 use ibv_wr_opcode::*;
 
 const ERR: u32 = 6;

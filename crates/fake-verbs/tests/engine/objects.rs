@@ -4,6 +4,7 @@ use ibverbs_sys::*;
 use serde_json::json;
 
 use crate::driver::*;
+use crate::end::*;
 
 #[test]
 fn devices_are_those_of_the_file() {
