@@ -6,5 +6,6 @@ mod failure;
 mod memory;
 mod misbehaviour;
 mod objects;
+mod program;
 mod state;
 mod work;

@@ -251,3 +251,31 @@ fn statuses_have_names() {
         }
     });
 }
+
+/// The machines that this crate keeps, by the link layers of their devices and the lengths of their GID tables.
+macro_rules! kept {
+    ($( $name:ident: $machine:literal => $wanted:expr; )*) => { $(
+        #[test]
+        fn $name() {
+            let file = fake_nvml_build::verbs::machine($machine);
+            let text = std::fs::read_to_string(file).expect("the file");
+            let machine = serde_json::from_str(&text).expect("JSON");
+            on(concat!("objects::", stringify!($name)), &machine, |verbs| {
+                let names: Vec<String> = verbs.devices().iter().map(|device| verbs.name(*device)).collect();
+                assert_eq!(names, ["mlx5_0", "mlx5_1"]);
+                let (link_layer, gids): (u8, usize) = $wanted;
+                for device in 0..2 {
+                    let context = verbs.open(device);
+                    let port = verbs.port(context, 1).expect("a port");
+                    assert_eq!((port.state, port.link_layer), (ibv_port_state::IBV_PORT_ACTIVE, link_layer));
+                    assert_eq!(verbs.gid_table(context, 8).map(|table| table.len()).ok(), Some(gids));
+                }
+            });
+        }
+    )* };
+}
+
+kept! {
+    two_infiniband_cards: "two" => (1, 1);
+    two_ethernet_cards: "roce" => (2, 4);
+}

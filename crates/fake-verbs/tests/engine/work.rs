@@ -318,6 +318,24 @@ fn ethernet_goes_by_gids_of_one_type() {
 }
 
 #[test]
+fn two_types_of_one_gid_do_not_meet() {
+    let port = |last: u8, kind: &str| json!([{"link_layer": "ethernet", "gids": [{"gid": format!("::ffff:192.0.2.{last}"), "type": kind}]}]);
+    let machine = json!({"verbs": {"devices": [{"ports": port(1, "roce1")}, {"ports": port(2, "roce2")}]}});
+    on("work::two_types_of_one_gid_do_not_meet", &machine, |verbs| {
+        let (here, there) = (End::new(verbs, 0, RC), End::new(verbs, 1, RC));
+        let (mut first, mut second) = (here.toward(&there), there.toward(&here));
+        for (attributes, far) in [(&mut first, &there), (&mut second, &here)] {
+            attributes.ah_attr.is_global = 1;
+            attributes.ah_attr.grh.dgid.raw = verbs.gid(far.context, 0).expect("a GID");
+        }
+        here.start(&first);
+        there.start(&second);
+        assert_eq!(here.post(&request(1, IBV_WR_RDMA_WRITE, &[])), 0);
+        assert_eq!(here.ended(), [(1, 12)]);
+    });
+}
+
+#[test]
 fn one_port_reaches_itself() {
     on("work::one_port_reaches_itself", &two(&json!({})), |verbs| {
         let (here, there) = (End::new(verbs, 0, RC), End::new(verbs, 0, RC));
