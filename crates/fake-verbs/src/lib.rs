@@ -5,6 +5,10 @@
 //! bytes between registered memory: within `post_send`, by the CPU, under one lock. So figures of it say nothing of any
 //! card. Keys, bounds and rights are checked as a card checks them, and statuses are those of the InfiniBand specification.
 //!
+//! Registered memory must stay mapped: a card has pinned it, the CPU has not. What is tried again (no receiver, no answer) is
+//! given up at once, or waits where it is to be tried without end. Not there at all: shared receive queues, memory windows,
+//! multicast, drained send queues (`SQD`, `SQE`), other paths, extended contexts, and numbers of packets after the first.
+//!
 //! `src/machine.rs` says how a machine file makes it misbehave; with `"log": "FILE"` the name of each function that is called
 //! is written there, a line each, but for `ibv_poll_cq`, which programs call without end.
 
