@@ -1,5 +1,6 @@
 //! Where tests get the simulated NVML from (crate `fake-nvml`): a directory holding `libnvidia-ml.so.1`, built when asked
-//! for, and the machine files it answers from. [`cuda`] has the same of the simulated CUDA (crate `fake-cuda`).
+//! for, and the machine files it answers from. [`cuda`] has the same of the simulated CUDA (crate `fake-cuda`), [`verbs`] of the
+//! simulated verbs (crate `fake-verbs`).
 //!
 //! A test of a real program starts it with the variables of [`environment`]:
 //!
@@ -68,6 +69,36 @@ pub mod cuda {
     #[must_use]
     pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
         [("LD_LIBRARY_PATH", directory.into()), ("FAKE_CUDA", machine.into())]
+    }
+}
+
+/// The simulated verbs: `libibverbs.so.1`.
+pub mod verbs {
+    use std::ffi::OsString;
+    use std::path::{Path, PathBuf};
+
+    use super::{Driver, library, workspace};
+
+    /// Builds the library and gives the directory that holds it as `libibverbs.so.1`.
+    ///
+    /// # Errors
+    ///
+    /// What cargo or the file system says, in words for a failing test.
+    pub fn build() -> Result<PathBuf, String> {
+        library(Driver::Current, "verbs-", "fake-verbs", "libibverbs.so.1")
+    }
+
+    /// The machine file called `name`: `two`, `roce`.
+    #[must_use]
+    pub fn machine(name: &str) -> PathBuf {
+        let machines = workspace().join("crates/fake-verbs/machines");
+        machines.join(name).with_extension("json")
+    }
+
+    /// What to start a program with, so that it finds the library of `directory`, answering from `machine`.
+    #[must_use]
+    pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
+        [("LD_LIBRARY_PATH", directory.into()), ("FAKE_VERBS", machine.into())]
     }
 }
 

@@ -1,0 +1,264 @@
+//! Completion queues and the channels on which they tell of events.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use ibverbs_sys::{ibv_comp_channel, ibv_context, ibv_cq, ibv_wc, ibv_wc_status};
+
+use crate::abi::{Completion, EVENT_CQ_ERR, Element};
+use crate::answer::{count, made, minus_one, put, status, told};
+use crate::device::attributes;
+use crate::world::{ACKNOWLEDGED, Armed, Bell, Channel, Entry, Queue, Shared, Side, World, until_acknowledged, world};
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
+    made("ibv_create_comp_channel", || {
+        let mut world = world();
+        world.context(context)?;
+        let bell = Bell::new()?;
+        let raw = Shared::new(ibv_comp_channel {
+            context,
+            fd: bell.number(),
+            refcnt: 0,
+        });
+        let pointer = raw.pointer();
+        let channel = Channel {
+            raw,
+            context: context.addr(),
+            bell,
+            events: Default::default(),
+        };
+        world.channels.insert(channel.raw.address(), channel);
+        Ok(pointer)
+    })
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+    status("ibv_destroy_comp_channel", || {
+        let mut world = world();
+        let address = channel.addr();
+        if world.queues.values().any(|queue| queue.channel == Some(address)) {
+            return Err(libc::EBUSY);
+        }
+        world.channels.remove(&address).map(drop).ok_or(libc::EINVAL)
+    })
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_create_cq(
+    context: *mut ibv_context,
+    entries: c_int,
+    cq_context: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    vector: c_int,
+) -> *mut ibv_cq {
+    made("ibv_create_cq", || {
+        let mut world = world();
+        let device = world.context(context)?.device;
+        let limits = attributes(device);
+        if entries < 1 || entries > limits.max_cqe || vector != 0 {
+            return Err(libc::EINVAL);
+        }
+        let owner = context.addr();
+        let channel_address = (!channel.is_null()).then(|| channel.addr());
+        if let Some(address) = channel_address {
+            let known = world.channels.get(&address).filter(|channel| channel.context == owner);
+            known.ok_or(libc::EINVAL)?;
+        }
+        let of_it = world.queues.values().filter(|queue| queue.context == owner).count();
+        if of_it >= usize::try_from(limits.max_cq).unwrap_or(0) {
+            return Err(libc::ENOMEM);
+        }
+        let raw = Shared::new(ibv_cq {
+            context,
+            channel,
+            cq_context,
+            handle: world.handle(),
+            cqe: entries,
+            ..ibv_cq::default()
+        });
+        let pointer = raw.pointer();
+        let queue = Queue {
+            raw,
+            context: owner,
+            channel: channel_address,
+            room: usize::try_from(entries).unwrap_or(0),
+            entries: Default::default(),
+            armed: None,
+            overrun: false,
+            taken: 0,
+            acknowledged: 0,
+        };
+        world.queues.insert(queue.raw.address(), queue);
+        Ok(pointer)
+    })
+}
+
+/// verbs.h's function. It waits until the program has acknowledged every event that it took.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
+    status("ibv_destroy_cq", || {
+        let mut world = world();
+        let address = cq.addr();
+        loop {
+            let queue = world.queue(cq)?;
+            let is_waited_for = queue.taken != queue.acknowledged;
+            let is_used = |pair: &crate::world::Pair| pair.send_queue == address || pair.receive_queue == address;
+            if world.pairs.values().any(is_used) {
+                return Err(libc::EBUSY);
+            }
+            if !is_waited_for {
+                break;
+            }
+            world = until_acknowledged(world);
+        }
+        let channel = world.queues.remove(&address).and_then(|queue| queue.channel);
+        if let Some(channel) = channel.and_then(|channel| world.channels.get_mut(&channel)) {
+            let before = channel.events.len();
+            channel.events.retain(|queue| *queue != address);
+            (channel.events.len()..before).for_each(|_| channel.bell.unring());
+        }
+        world.forget_events(address);
+        Ok(())
+    })
+}
+
+/// verbs.h's function.
+///
+/// # Safety
+///
+/// `cq` and `cq_context` are null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_cq_event(
+    channel: *mut ibv_comp_channel,
+    cq: *mut *mut ibv_cq,
+    cq_context: *mut *mut c_void,
+) -> c_int {
+    minus_one("ibv_get_cq_event", || {
+        loop {
+            let bell = world()
+                .channels
+                .get(&channel.addr())
+                .map(|channel| channel.bell.clone());
+            bell.ok_or(libc::EINVAL)?.wait()?;
+            let mut world = world();
+            let channel = world.channels.get_mut(&channel.addr()).ok_or(libc::EINVAL)?;
+            // The queue may have gone meanwhile, and its event with it.
+            let Some(queue) = channel.events.pop_front() else {
+                continue;
+            };
+            let Some(queue) = world.queues.get_mut(&queue) else {
+                continue;
+            };
+            queue.taken += 1;
+            let pointer = queue.raw.pointer();
+            // SAFETY: the queue is alive, and this function's own condition.
+            return unsafe {
+                put(cq_context, (*pointer).cq_context)?;
+                put(cq, pointer)
+            };
+        }
+    })
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
+    told("ibv_ack_cq_events", (), || {
+        let mut world = world();
+        let queue = world.queue(cq)?;
+        queue.acknowledged = queue.acknowledged.wrapping_add(events);
+        ACKNOWLEDGED.notify_all();
+        Ok(())
+    });
+}
+
+/// `req_notify_cq` of a context: completions that are there already are no reason for an event.
+pub extern "C" fn request_notification(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    status("ibv_req_notify_cq", || {
+        let mut world = world();
+        let queue = world.queue(cq)?;
+        if queue.channel.is_none() {
+            return Err(libc::EINVAL);
+        }
+        queue.armed = match (solicited_only, queue.armed) {
+            (0, _) | (_, Some(Armed::Any)) => Some(Armed::Any),
+            _ => Some(Armed::Solicited),
+        };
+        Ok(())
+    })
+}
+
+/// `poll_cq` of a context.
+///
+/// # Safety
+///
+/// `out` is valid for writes of `most` completions.
+pub unsafe extern "C" fn poll(cq: *mut ibv_cq, most: c_int, out: *mut ibv_wc) -> c_int {
+    count("ibv_poll_cq", || {
+        let mut world = world();
+        let most = usize::try_from(most).map_err(|_| libc::EINVAL)?;
+        let queue = world.queue(cq)?;
+        let some: Vec<Entry> = queue.entries.drain(..most.min(queue.entries.len())).collect();
+        for (place, entry) in some.iter().enumerate() {
+            // SAFETY: this function's own condition; the two structures are one.
+            unsafe { put(out.cast::<Completion>().wrapping_add(place), entry.completion)? };
+            world.free(entry);
+        }
+        Ok(c_int::try_from(some.len()).unwrap_or(c_int::MAX))
+    })
+}
+
+impl World {
+    /// A completion has been polled: its request's place is free, and in a send queue those of all before it.
+    fn free(&mut self, entry: &Entry) {
+        if let Some(pair) = self.pairs.get_mut(&entry.pair) {
+            let freed = match entry.side {
+                Side::Send => &mut pair.send_freed,
+                Side::Receive => &mut pair.receive_freed,
+            };
+            *freed = entry.through.max(*freed);
+        }
+    }
+
+    /// Puts a completion into a queue, and tells of it where that was asked for.
+    pub fn complete(&mut self, queue: usize, entry: Entry, is_solicited: bool) {
+        let Some(queue) = self.queues.get_mut(&queue) else {
+            return;
+        };
+        if queue.entries.len() >= queue.room {
+            if !std::mem::replace(&mut queue.overrun, true) {
+                let (context, address) = (queue.context, queue.raw.address());
+                let cq = queue.raw.pointer();
+                self.tell(context, EVENT_CQ_ERR, Element { cq }, Some(address));
+            }
+            return;
+        }
+        let has_failed = entry.completion.status != ibv_wc_status::IBV_WC_SUCCESS;
+        queue.entries.push_back(entry);
+        let is_told = match queue.armed {
+            Some(Armed::Any) => true,
+            Some(Armed::Solicited) => is_solicited || has_failed,
+            None => false,
+        };
+        if !is_told {
+            return;
+        }
+        queue.armed = None;
+        let address = queue.raw.address();
+        if let Some(channel) = queue.channel.and_then(|channel| self.channels.get_mut(&channel)) {
+            channel.events.push_back(address);
+            channel.bell.ring();
+        }
+    }
+
+    /// Takes out what a queue pair has completed, without a word, as when it is reset.
+    pub fn forget_completions(&mut self, pair: usize) {
+        for queue in self.queues.values_mut() {
+            queue.entries.retain(|entry| entry.pair != pair);
+        }
+    }
+}

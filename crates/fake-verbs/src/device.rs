@@ -1,0 +1,208 @@
+//! The devices, and what a device is. The list is the library's for as long as it is loaded.
+
+use std::ffi::{c_char, c_int};
+use std::ptr::null_mut;
+use std::sync::LazyLock;
+
+use ibverbs_sys::{__be64, ibv_context, ibv_context_ops, ibv_device, ibv_device_attr};
+
+use crate::answer::{Errno, count, made, put, status, told};
+use crate::machine::{device, devices, guid, limit, of_device, ports};
+use crate::world::{Bell, Context, Shared, world};
+use crate::{completion, post};
+
+static DEVICES: LazyLock<Vec<Shared<ibv_device>>> =
+    LazyLock::new(|| (0..devices()).map(|index| Shared::new(described(index))).collect());
+
+/// A device's name.
+pub fn name(index: usize) -> String {
+    let name = device(index)["name"].as_str();
+    name.map_or_else(|| format!("fake_{index}"), str::to_owned)
+}
+
+fn described(index: usize) -> ibv_device {
+    let mut device = ibv_device {
+        // IBV_NODE_CA; the transport, InfiniBand, is 0.
+        node_type: 1,
+        ..ibv_device::default()
+    };
+    let name = name(index);
+    text(&mut device.name, &name);
+    text(&mut device.dev_name, &format!("uverbs{index}"));
+    text(
+        &mut device.dev_path,
+        &format!("/sys/class/infiniband_verbs/uverbs{index}"),
+    );
+    text(&mut device.ibdev_path, &format!("/sys/class/infiniband/{name}"));
+    device
+}
+
+/// Writes a text and its NUL; too long a text loses its end.
+fn text(room: &mut [c_char], text: &str) {
+    let last = room.len() - 1;
+    for (place, byte) in room[..last].iter_mut().zip(text.bytes()) {
+        *place = c_char::from_ne_bytes([byte]);
+    }
+}
+
+fn index(device: *mut ibv_device) -> Result<usize, Errno> {
+    let place = DEVICES.iter().position(|known| known.pointer() == device);
+    place.ok_or(libc::EINVAL)
+}
+
+/// verbs.h's function.
+///
+/// # Safety
+///
+/// `count` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
+    made("ibv_get_device_list", || {
+        let room = DEVICES.len() + 1;
+        // SAFETY: any two numbers may be asked for.
+        let list: *mut *mut ibv_device = unsafe { libc::calloc(room, size_of::<usize>()) }.cast();
+        if list.is_null() {
+            return Err(libc::ENOMEM);
+        }
+        for (place, device) in DEVICES.iter().enumerate() {
+            // SAFETY: the list has a place for each device, and one for the NULL at its end.
+            unsafe { list.add(place).write(device.pointer()) };
+        }
+        // SAFETY: this function's own condition. Whoever wants no count says so with null.
+        let _ = unsafe { put(count, c_int::try_from(DEVICES.len()).unwrap_or(0)) };
+        Ok(list)
+    })
+}
+
+/// verbs.h's function.
+///
+/// # Safety
+///
+/// `list` is null or one that [`ibv_get_device_list`] gave.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+    told("ibv_free_device_list", (), || {
+        // SAFETY: this function's own condition: `calloc` gave it.
+        unsafe { libc::free(list.cast()) };
+        Ok(())
+    });
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    made("ibv_get_device_name", || {
+        let device = DEVICES[index(device)?].pointer();
+        // SAFETY: a device of ours, which stays; no reference is made.
+        Ok(unsafe { &raw mut (*device).name }.cast())
+    })
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
+    count("ibv_get_device_index", || {
+        let index = index(device)?;
+        let number = crate::machine::device(index)["index"].as_u64();
+        Ok(c_int::try_from(number.unwrap_or(index as u64)).unwrap_or(-1))
+    })
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
+    told("ibv_get_device_guid", 0, || Ok(guid(index(device)?).to_be()))
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    made("ibv_open_device", || {
+        let index = index(device)?;
+        let bell = Bell::new()?;
+        let raw = Shared::new(ibv_context {
+            device,
+            ops: ibv_context_ops {
+                poll_cq: Some(completion::poll),
+                req_notify_cq: Some(completion::request_notification),
+                post_send: Some(post::send),
+                post_recv: Some(post::receive),
+                ..ibv_context_ops::default()
+            },
+            cmd_fd: -1,
+            async_fd: bell.number(),
+            num_comp_vectors: 1,
+            // Not all ones: this context has no extension.
+            abi_compat: null_mut(),
+            ..ibv_context::default()
+        });
+        let pointer = raw.pointer();
+        let context = Context {
+            raw,
+            device: index,
+            bell,
+            events: Default::default(),
+        };
+        world().contexts.insert(context.raw.address(), context);
+        Ok(pointer)
+    })
+}
+
+/// verbs.h's function. As in the kernel, all that was made with it goes.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+    status("ibv_close_device", || {
+        let mut world = world();
+        let context = context.addr();
+        world.contexts.remove(&context).ok_or(libc::EINVAL)?;
+        world.pairs.retain(|_, pair| pair.context != context);
+        world.queues.retain(|_, queue| queue.context != context);
+        world.channels.retain(|_, channel| channel.context != context);
+        let gone: Vec<usize> = world
+            .domains
+            .values()
+            .filter(|domain| domain.context == context)
+            .map(|domain| domain.raw.address())
+            .collect();
+        world.handles.retain(|_, handle| !gone.contains(&handle.domain));
+        world.regions.retain(|_, region| !gone.contains(&region.domain));
+        world.domains.retain(|domain, _| !gone.contains(domain));
+        let left: Vec<usize> = world.regions.keys().copied().collect();
+        world.keys.retain(|_, region| left.contains(region));
+        Ok(())
+    })
+}
+
+/// verbs.h's function.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_device(context: *mut ibv_context, out: *mut ibv_device_attr) -> c_int {
+    status("ibv_query_device", || {
+        let device = world().context(context)?.device;
+        // SAFETY: this function's own condition.
+        unsafe { put(out, attributes(device)) }
+    })
+}
+
+/// What a device holds; those that are not said and have no default here are 0.
+pub fn attributes(device: usize) -> ibv_device_attr {
+    let mut all = ibv_device_attr::default();
+    text(&mut all.fw_ver, of_device(device, "fw_ver").as_str().unwrap_or("0.0.0"));
+    all.node_guid = guid(device).to_be();
+    all.sys_image_guid = all.node_guid;
+    all.phys_port_cnt = ports(device);
+    macro_rules! limits {
+        ($($name:ident: $default:expr),* $(,)?) => { $( all.$name = limit(device, stringify!($name), $default); )* };
+    }
+    limits!(
+        max_mr_size: u64::MAX, page_size_cap: 0xffff_ffff_ffff_f000, vendor_id: 0x02c9, vendor_part_id: 0, hw_ver: 0,
+        max_qp: 1 << 17, max_qp_wr: 1 << 15, device_cap_flags: 0, max_sge: 30, max_sge_rd: 30, max_cq: 1 << 24,
+        max_cqe: (1 << 22) - 1, max_mr: 1 << 24, max_pd: 1 << 23, max_qp_rd_atom: 16, max_res_rd_atom: 1 << 21,
+        max_qp_init_rd_atom: 16, atomic_cap: 1, max_mw: 0, max_mcast_grp: 0, max_ah: i32::MAX, max_srq: 0, max_srq_wr: 0,
+        max_srq_sge: 0, max_pkeys: 128, local_ca_ack_delay: 16,
+    );
+    all
+}

@@ -1,0 +1,101 @@
+//! What the machine file has happen to the work of a device: which requests fail, vanish or arrive wrong.
+
+use std::slice;
+
+use fake_machine::number;
+use serde_json::Value;
+
+use crate::bytes::Delivery;
+use crate::machine::{device, verbs};
+use crate::world::World;
+
+/// What becomes of a request, whatever it says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fate {
+    #[default]
+    Works,
+    Fails {
+        status: u32,
+        vendor: u32,
+    },
+    Vanishes,
+}
+
+/// An element of the list, or what stands there without one.
+fn rules(value: &'static Value) -> &'static [Value] {
+    match value {
+        Value::Null => &[],
+        Value::Array(rules) => rules,
+        one => slice::from_ref(one),
+    }
+}
+
+fn means(rule: &Value, opcode: &str) -> bool {
+    match rule["opcode"].as_str() {
+        Some(wanted) => wanted == opcode,
+        // Messages that arrive are no requests to send.
+        None => opcode != "recv",
+    }
+}
+
+impl World {
+    /// One more request of a device: what becomes of it.
+    pub fn fate(&mut self, device: usize, opcode: &str) -> Fate {
+        let mut fate = Fate::Works;
+        for (of, object) in scopes(device) {
+            for (place, rule) in rules(&object["fail"]).iter().enumerate() {
+                if means(rule, opcode) && Some(self.counted(of, "fail", place)) == rule["nth"].as_u64() {
+                    let status = number(&rule["status"]).unwrap_or(21);
+                    let vendor = number(&rule["vendor_err"]).unwrap_or_else(|| vendor_error(status));
+                    fate = Fate::Fails { status, vendor };
+                }
+            }
+            if let Some(from) = object["swallow"].as_u64().filter(|_| opcode != "recv")
+                && self.counted(of, "swallow", 0) >= from
+            {
+                return Fate::Vanishes;
+            }
+        }
+        fate
+    }
+
+    /// How one more transfer of a device arrives.
+    pub fn delivery(&mut self, device: usize, opcode: &str, bytes: usize, touches_device: bool) -> Delivery {
+        let memory = if touches_device { "device" } else { "host" };
+        let mut delivery = Delivery::Bytes;
+        for (of, object) in scopes(device) {
+            for (place, rule) in rules(&object["corrupt"]).iter().enumerate() {
+                let is_meant = means(rule, opcode)
+                    && bytes as u64 > rule["over"].as_u64().unwrap_or(0)
+                    && rule["memory"].as_str().is_none_or(|meant| meant == memory);
+                if !is_meant {
+                    continue;
+                }
+                let every = rule["every"].as_u64().unwrap_or(1).max(1);
+                if self.counted(of, "corrupt", place).is_multiple_of(every) {
+                    delivery = match rule["as"].as_str() {
+                        Some("zero") => Delivery::Zeros,
+                        Some("drop") => Delivery::Nothing,
+                        _ => Delivery::Flipped,
+                    };
+                }
+            }
+        }
+        delivery
+    }
+
+    fn counted(&mut self, of: Option<usize>, rule: &'static str, place: usize) -> u64 {
+        let count = self.counts.entry((of, rule, place)).or_default();
+        *count += 1;
+        *count
+    }
+}
+
+/// The vendor's syndrome of a status.
+pub fn vendor_error(status: u32) -> u32 {
+    number(&verbs()["vendor_errors"][status.to_string()]).unwrap_or(0)
+}
+
+fn scopes(of: usize) -> [(Option<usize>, &'static Value); 2] {
+    [(None, verbs()), (Some(of), device(of))]
+}

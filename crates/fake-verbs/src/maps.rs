@@ -1,0 +1,141 @@
+//! What is mapped in this process: whether a range may be read and written, whether it is device memory, and mappings of
+//! dma-bufs.
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::BorrowedFd;
+use std::ptr::null_mut;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::answer::Errno;
+use crate::machine::of_device;
+use crate::world::errno;
+
+/// A page, in bytes.
+pub const PAGE: u64 = 4096;
+
+/// Whether all of a range is mapped and may be read, and written where that is asked for; else EFAULT, as the kernel has
+/// it. Nothing of it is touched.
+pub fn check(start: u64, bytes: u64, writes: bool) -> Result<(), Errno> {
+    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| libc::EIO)?;
+    let end = start + bytes;
+    let mut known = start;
+    // They are in order.
+    for map in maps.lines().filter_map(Map::of) {
+        if map.end <= known || map.start > known {
+            continue;
+        }
+        if !map.rights.starts_with('r') || (writes && !map.rights[1..].starts_with('w')) {
+            break;
+        }
+        known = map.end;
+    }
+    if known >= end { Ok(()) } else { Err(libc::EFAULT) }
+}
+
+struct Map<'text> {
+    start: u64,
+    end: u64,
+    rights: &'text str,
+    name: &'text str,
+}
+
+impl<'text> Map<'text> {
+    fn of(line: &'text str) -> Option<Self> {
+        let mut words = line.splitn(6, ' ');
+        let (start, end) = words.next()?.split_once('-')?;
+        let rights = words.next().filter(|rights| rights.len() == 4)?;
+        Some(Self {
+            start: u64::from_str_radix(start, 16).ok()?,
+            end: u64::from_str_radix(end, 16).ok()?,
+            rights,
+            name: words.nth(3).unwrap_or_default().trim_start(),
+        })
+    }
+}
+
+/// Whether an address is a GPU's, by the name of its mapping or by the process's libcuda.
+pub fn is_device_memory(device: usize, address: u64) -> bool {
+    let part = of_device(device, "device_memory").as_str().unwrap_or("memfd:fake-cuda");
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut maps = maps.lines().filter_map(Map::of);
+    let named = maps.any(|map| (map.start..map.end).contains(&address) && map.name.contains(part));
+    named || cuda_says_so(address)
+}
+
+fn cuda_says_so(address: u64) -> bool {
+    // SAFETY: only a library that the process has open already is found, so no constructor runs.
+    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    if library.is_null() {
+        return false;
+    }
+    // SAFETY: the library is open.
+    let function = unsafe { libc::dlsym(library, c"cuPointerGetAttribute".as_ptr()) };
+    let mut kind: u32 = 0;
+    let code = match function.is_null() {
+        true => 1,
+        false => {
+            // SAFETY: cuda.h's signature of the function of this name.
+            let ask = unsafe {
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, u32, u64) -> u32>(function)
+            };
+            // SAFETY: CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2, is an unsigned int.
+            unsafe { ask((&raw mut kind).cast(), 2, address) }
+        }
+    };
+    // SAFETY: it was opened above; the program's own handle keeps it.
+    unsafe { libc::dlclose(library) };
+    // CU_MEMORYTYPE_DEVICE.
+    code == 0 && kind == 2
+}
+
+/// Memory of a file, unmapped when this goes.
+pub struct Mapping {
+    start: *mut c_void,
+    bytes: usize,
+    /// Where in it the wanted range begins.
+    into: usize,
+}
+
+// SAFETY: the pages belong to no thread; programs see to who accesses what is in them.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// A range of a file. EBADF without a file, EINVAL for one that is too short, or that is none to be mapped.
+    pub fn of(file: c_int, offset: u64, bytes: usize, writes: bool) -> Result<Self, Errno> {
+        // SAFETY: only asks about the number, whatever it is.
+        if unsafe { libc::fcntl(file, libc::F_GETFD) } < 0 {
+            return Err(libc::EBADF);
+        }
+        // SAFETY: the file is open, and the caller of verbs keeps it so for the time of the call.
+        let file = unsafe { BorrowedFd::borrow_raw(file) };
+        let length = rustix::fs::fstat(file).map_err(errno)?.st_size;
+        let end = offset.checked_add(bytes as u64).ok_or(libc::EINVAL)?;
+        if u64::try_from(length).unwrap_or(0) < end {
+            return Err(libc::EINVAL);
+        }
+        let first = offset / PAGE * PAGE;
+        let into = usize::try_from(offset - first).map_err(|_| libc::EINVAL)?;
+        let bytes = bytes.checked_add(into).ok_or(libc::EINVAL)?;
+        let rights = match writes {
+            true => ProtFlags::READ | ProtFlags::WRITE,
+            false => ProtFlags::READ,
+        };
+        // SAFETY: a new mapping, wherever the kernel likes, disturbs none that is there.
+        let start = unsafe { mmap(null_mut(), bytes, rights, MapFlags::SHARED, file, first) };
+        // A file that cannot be mapped is no dma-buf.
+        let start = start.map_err(|_| libc::EINVAL)?;
+        Ok(Self { start, bytes, into })
+    }
+
+    pub fn address(&self) -> usize {
+        self.start.expose_provenance() + self.into
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `of`, and its registration is gone. A failure leaves it there.
+        let _ = unsafe { munmap(self.start, self.bytes) };
+    }
+}

@@ -1,0 +1,252 @@
+//! Protection domains, registered memory, and what a key opens.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::null_mut;
+
+use ibverbs_sys::{IBV_ACCESS_OPTIONAL_RANGE, ibv_access_flags, ibv_context, ibv_mr, ibv_pd};
+
+use crate::answer::{Errno, made, status};
+use crate::bytes::Segment;
+use crate::device::attributes;
+use crate::machine::{of_device, verbs};
+use crate::maps::{Mapping, PAGE, check, is_device_memory};
+use crate::world::{Domain, Piece, Region, Shared, World, world};
+
+const LOCAL_WRITE: u32 = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
+const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
+const REMOTE_ATOMIC: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
+const ZERO_BASED: u32 = ibv_access_flags::IBV_ACCESS_ZERO_BASED.0;
+/// On-demand paging and huge pages are not among them.
+const KNOWN: u32 = 0x3f | IBV_ACCESS_OPTIONAL_RANGE;
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    made("ibv_alloc_pd", || {
+        let mut world = world();
+        let device = world.context(context)?.device;
+        let count = world.domains.values().filter(|domain| domain.device == device).count();
+        if count >= usize::try_from(attributes(device).max_pd).unwrap_or(0) {
+            return Err(libc::ENOMEM);
+        }
+        let handle = world.handle();
+        let raw = Shared::new(ibv_pd { context, handle });
+        let pointer = raw.pointer();
+        let domain = Domain {
+            raw,
+            context: context.addr(),
+            device,
+        };
+        world.domains.insert(pointer.addr(), domain);
+        Ok(pointer)
+    })
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    status("ibv_dealloc_pd", || {
+        let mut world = world();
+        world.domain(pd)?;
+        let address = pd.addr();
+        let is_used = world.regions.values().any(|region| region.domain == address)
+            || world.pairs.values().any(|pair| pair.domain == address)
+            || world.handles.values().any(|handle| handle.domain == address);
+        if is_used {
+            return Err(libc::EBUSY);
+        }
+        world.domains.remove(&address);
+        Ok(())
+    })
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_reg_mr(pd: *mut ibv_pd, start: *mut c_void, bytes: usize, access: c_int) -> *mut ibv_mr {
+    made("ibv_reg_mr", || {
+        // Bits, whatever the sign.
+        register(pd, start, bytes, start.addr() as u64, access as c_uint)
+    })
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut ibv_pd,
+    start: *mut c_void,
+    bytes: usize,
+    iova: u64,
+    access: c_uint,
+) -> *mut ibv_mr {
+    made("ibv_reg_mr_iova2", || register(pd, start, bytes, iova, access))
+}
+
+fn register(pd: *mut ibv_pd, start: *mut c_void, bytes: usize, iova: u64, access: u32) -> Result<*mut ibv_mr, Errno> {
+    let device = world().domain(pd)?.device;
+    let address = start.expose_provenance();
+    allow(device, bytes, access)?;
+    let end = address.checked_add(bytes).ok_or(libc::EINVAL)? as u64;
+    check(address as u64, bytes as u64, access & LOCAL_WRITE != 0)?;
+    let is_device_memory = [address as u64, end - 1].iter().any(|at| is_device_memory(device, *at));
+    if is_device_memory && of_device(device, "peermem") == false {
+        return Err(libc::EFAULT);
+    }
+    let pages = end.next_multiple_of(PAGE) - address as u64 / PAGE * PAGE;
+    let locked = if is_device_memory { 0 } else { pages };
+    world().enter(
+        pd,
+        (start, address, bytes),
+        iova,
+        access,
+        is_device_memory,
+        locked,
+        None,
+    )
+}
+
+/// verbs.h's function: memory of any file that can be mapped is taken for a dma-buf's.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_reg_dmabuf_mr(
+    pd: *mut ibv_pd,
+    offset: u64,
+    bytes: usize,
+    iova: u64,
+    file: c_int,
+    access: c_int,
+) -> *mut ibv_mr {
+    made("ibv_reg_dmabuf_mr", || {
+        let device = world().domain(pd)?.device;
+        if let Some(code) = of_device(device, "dmabuf").as_i64() {
+            return Err(Errno::try_from(code).unwrap_or(libc::EIO));
+        }
+        if offset % PAGE != iova % PAGE {
+            return Err(libc::EINVAL);
+        }
+        let access = access as c_uint;
+        // The kernel looks at the file before the length.
+        if bytes == 0 {
+            Mapping::of(file, 0, 0, false)?;
+        }
+        allow(device, bytes, access)?;
+        let mapping = Mapping::of(file, offset, bytes, access & LOCAL_WRITE != 0)?;
+        let at = (null_mut(), mapping.address(), bytes);
+        world().enter(pd, at, iova, access, true, 0, Some(mapping))
+    })
+}
+
+/// Whether a registration of this length with these rights may be at all.
+fn allow(device: usize, bytes: usize, access: u32) -> Result<(), Errno> {
+    let needs_local = access & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
+    let is_sound = access & !KNOWN == 0 && (!needs_local || access & LOCAL_WRITE != 0);
+    match is_sound && bytes > 0 && bytes as u64 <= attributes(device).max_mr_size {
+        true => Ok(()),
+        false => Err(libc::EINVAL),
+    }
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+    status("ibv_dereg_mr", || {
+        let mut world = world();
+        let region = world.regions.remove(&mr.addr()).ok_or(libc::EINVAL)?;
+        world.keys.remove(&region.lkey);
+        world.keys.remove(&region.rkey);
+        Ok(())
+    })
+}
+
+impl World {
+    #[allow(clippy::too_many_arguments)] // Each is a member of what is made of them.
+    fn enter(
+        &mut self,
+        pd: *mut ibv_pd,
+        (shown, start, bytes): (*mut c_void, usize, usize),
+        iova: u64,
+        access: u32,
+        is_device_memory: bool,
+        locked: u64,
+        mapping: Option<Mapping>,
+    ) -> Result<*mut ibv_mr, Errno> {
+        let domain = self.domain(pd)?;
+        let (context, device) = (domain.context, domain.device);
+        let context = self.contexts.get(&context).ok_or(libc::EINVAL)?.raw.pointer();
+        let all: u64 = self.regions.values().map(|region| region.locked).sum();
+        let of_it = self.regions.values().filter(|region| region.device == device).count();
+        let is_too_much = locked > 0 && verbs()["memlock"].as_u64().is_some_and(|most| all + locked > most);
+        if is_too_much || of_it >= usize::try_from(attributes(device).max_mr).unwrap_or(0) {
+            return Err(libc::ENOMEM);
+        }
+        let handle = self.handle();
+        // Cards that give one key for both uses hide it when a program exchanges them.
+        let (lkey, rkey) = (handle << 8 | 1, handle << 8 | 2);
+        let raw = Shared::new(ibv_mr {
+            context,
+            pd,
+            addr: shown,
+            length: bytes,
+            handle,
+            lkey,
+            rkey,
+        });
+        let pointer = raw.pointer();
+        let region = Region {
+            raw,
+            domain: pd.addr(),
+            device,
+            start,
+            iova: if access & ZERO_BASED != 0 { 0 } else { iova },
+            bytes,
+            access,
+            lkey,
+            rkey,
+            is_device_memory,
+            locked,
+            _mapping: mapping,
+        };
+        self.keys.insert(lkey, region.raw.address());
+        self.keys.insert(rkey, region.raw.address());
+        self.regions.insert(region.raw.address(), region);
+        Ok(pointer)
+    }
+
+    /// The memory that pieces of a work request name, if their keys open it.
+    pub fn local(&self, domain: usize, pieces: &[Piece], writes: bool) -> Option<Vec<Segment>> {
+        let rights = if writes { LOCAL_WRITE } else { 0 };
+        let pieces = pieces.iter().filter(|piece| piece.bytes > 0);
+        let segment = |piece: &Piece| {
+            let region = self.region(piece.lkey).filter(|region| region.lkey == piece.lkey)?;
+            region.segment(domain, piece.address, piece.bytes, rights)
+        };
+        pieces.map(segment).collect()
+    }
+
+    /// The memory that a remote key opens for these rights. Of nothing no key is asked for.
+    pub fn remote(&self, domain: usize, address: u64, bytes: u32, rkey: u32, rights: u32) -> Option<Vec<Segment>> {
+        if bytes == 0 {
+            return Some(Vec::new());
+        }
+        let region = self.region(rkey).filter(|region| region.rkey == rkey)?;
+        region
+            .segment(domain, address, bytes, rights)
+            .map(|segment| vec![segment])
+    }
+
+    fn region(&self, key: u32) -> Option<&Region> {
+        self.regions.get(self.keys.get(&key)?)
+    }
+}
+
+impl Region {
+    fn segment(&self, domain: usize, address: u64, bytes: u32, rights: u32) -> Option<Segment> {
+        let into = usize::try_from(address.checked_sub(self.iova)?).ok()?;
+        let bytes = bytes as usize;
+        let fits = into.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        let may = self.domain == domain && self.access & rights == rights;
+        (fits && may).then(|| Segment {
+            address: self.start + into,
+            bytes,
+            is_device_memory: self.is_device_memory,
+        })
+    }
+}

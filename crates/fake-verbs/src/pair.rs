@@ -1,0 +1,272 @@
+//! Queue pairs: making them, changing their states, and what becomes of what was posted.
+
+use std::ffi::c_int;
+
+use ibverbs_sys::{
+    ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as bits, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_wc_status,
+};
+
+use crate::answer::{Errno, made, put, status};
+use crate::device::attributes;
+use crate::fate::Fate;
+use crate::machine::{limit, ports};
+use crate::port::{mtu, mtu_number, pkeys};
+use crate::route::is_sound;
+use crate::state::may_change;
+use crate::world::{Pair, Shared, World, until_acknowledged, world};
+
+/// A packet's number and a queue pair's have so many bits.
+const NUMBER: u32 = 0xff_ffff;
+
+/// verbs.h's function.
+///
+/// # Safety
+///
+/// `wanted` is null or leads to what the queue pair is to be; how much it holds is written there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, wanted: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    made("ibv_create_qp", || {
+        // SAFETY: this function's own condition.
+        let wanted = *unsafe { wanted.as_ref() }.ok_or(libc::EINVAL)?;
+        let mut world = world();
+        let domain = world.domain(pd)?;
+        let (context, device) = (domain.context, domain.device);
+        let limits = attributes(device);
+        let most = |limit: c_int| u32::try_from(limit).unwrap_or(0);
+        let is_known = [
+            ibv_qp_type::IBV_QPT_RC,
+            ibv_qp_type::IBV_QPT_UC,
+            ibv_qp_type::IBV_QPT_UD,
+        ]
+        .contains(&wanted.qp_type);
+        let room = wanted.cap;
+        let fits = room.max_send_wr.max(room.max_recv_wr) <= most(limits.max_qp_wr)
+            && room.max_send_sge.max(room.max_recv_sge) <= most(limits.max_sge)
+            && room.max_inline_data <= limit(device, "max_inline_data", 220);
+        if !is_known || !fits || !wanted.srq.is_null() {
+            return Err(libc::EINVAL);
+        }
+        for cq in [wanted.send_cq, wanted.recv_cq] {
+            if world.queue(cq)?.context != context {
+                return Err(libc::EINVAL);
+            }
+        }
+        let of_it = world.pairs.values().filter(|pair| pair.device == device).count();
+        if of_it >= usize::try_from(limits.max_qp).unwrap_or(0) {
+            return Err(libc::ENOMEM);
+        }
+        // Each device counts for itself: numbers of two may be the same.
+        let number = world.numbers.entry(device).or_insert(0x10);
+        *number = (*number + 1) & NUMBER;
+        let number = *number;
+        let handle = world.handle();
+        let raw = Shared::new(ibv_qp {
+            context: world.contexts.get(&context).ok_or(libc::EINVAL)?.raw.pointer(),
+            qp_context: wanted.qp_context,
+            pd,
+            send_cq: wanted.send_cq,
+            recv_cq: wanted.recv_cq,
+            handle,
+            qp_num: number,
+            state: ibv_qp_state::IBV_QPS_RESET,
+            qp_type: wanted.qp_type,
+            ..ibv_qp::default()
+        });
+        let pointer = raw.pointer();
+        let pair = Pair {
+            raw,
+            context,
+            device,
+            domain: pd.addr(),
+            number,
+            kind: wanted.qp_type,
+            send_queue: wanted.send_cq.addr(),
+            receive_queue: wanted.recv_cq.addr(),
+            signals_all: wanted.sq_sig_all != 0,
+            room,
+            now: fresh(room),
+            sends: Default::default(),
+            receives: Default::default(),
+            sent: 0,
+            send_freed: 0,
+            received: 0,
+            receive_freed: 0,
+            unacknowledged: 0,
+        };
+        world.pairs.insert(pair.raw.address(), pair);
+        Ok(pointer)
+    })
+}
+
+fn fresh(cap: ibverbs_sys::ibv_qp_cap) -> ibv_qp_attr {
+    let qp_state = ibv_qp_state::IBV_QPS_RESET;
+    ibv_qp_attr {
+        qp_state,
+        cur_qp_state: qp_state,
+        cap,
+        ..ibv_qp_attr::default()
+    }
+}
+
+/// verbs.h's function. It waits until the program has acknowledged every event about it that it took.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+    status("ibv_destroy_qp", || {
+        let mut world = world();
+        while world.pair(qp)?.unacknowledged > 0 {
+            world = until_acknowledged(world);
+        }
+        let address = qp.addr();
+        world.pairs.remove(&address);
+        world.forget_completions(address);
+        world.forget_events(address);
+        world.go_on();
+        Ok(())
+    })
+}
+
+/// verbs.h's function.
+///
+/// # Safety
+///
+/// Both pointers are null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_qp(
+    qp: *mut ibv_qp,
+    out: *mut ibv_qp_attr,
+    _mask: c_int,
+    made_with: *mut ibv_qp_init_attr,
+) -> c_int {
+    status("ibv_query_qp", || {
+        let mut world = world();
+        let pair = world.pair(qp)?;
+        let raw = pair.raw.pointer();
+        // SAFETY: the queue pair is alive; its members change under the lock that is held.
+        let shown = unsafe {
+            (*raw).state = pair.now.qp_state;
+            *raw
+        };
+        let init = ibv_qp_init_attr {
+            qp_context: shown.qp_context,
+            send_cq: shown.send_cq,
+            recv_cq: shown.recv_cq,
+            srq: shown.srq,
+            cap: pair.room,
+            qp_type: pair.kind,
+            sq_sig_all: c_int::from(pair.signals_all),
+        };
+        // SAFETY: this function's own condition.
+        unsafe {
+            put(out, pair.now)?;
+            put(made_with, init)
+        }
+    })
+}
+
+/// verbs.h's function.
+///
+/// # Safety
+///
+/// `wanted` is null or leads to what the mask names.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, wanted: *mut ibv_qp_attr, mask: c_int) -> c_int {
+    status("ibv_modify_qp", || {
+        // SAFETY: this function's own condition.
+        let wanted = *unsafe { wanted.as_ref() }.ok_or(libc::EINVAL)?;
+        let mask = u32::try_from(mask).map_err(|_| libc::EINVAL)?;
+        let mut world = world();
+        let pair = world.pair(qp)?;
+        let has = |bit: bits| mask & bit.0 != 0;
+        let from = pair.now.qp_state;
+        let to = if has(bits::IBV_QP_STATE) { wanted.qp_state } else { from };
+        if has(bits::IBV_QP_CUR_STATE) && wanted.cur_qp_state != from {
+            return Err(libc::EINVAL);
+        }
+        if !may_change(pair.kind, from, to, mask) {
+            return Err(libc::EINVAL);
+        }
+        pair.now = changed(pair, &wanted, mask)?;
+        if has(bits::IBV_QP_STATE) {
+            // SAFETY: the queue pair is alive; its members change under the lock that is held.
+            unsafe { (*pair.raw.pointer()).state = to };
+        }
+        match to {
+            ibv_qp_state::IBV_QPS_RESET => world.reset(qp.addr()),
+            ibv_qp_state::IBV_QPS_ERR => world.fail(qp.addr()),
+            _ => pair.now.qp_state = to,
+        }
+        if let Ok(pair) = world.pair(qp) {
+            pair.now.cur_qp_state = pair.now.qp_state;
+        }
+        world.go_on();
+        Ok(())
+    })
+}
+
+/// A queue pair's attributes after a change, if a device can have them.
+fn changed(pair: &Pair, wanted: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_attr, Errno> {
+    let mut now = pair.now;
+    let device = pair.device;
+    let limits = attributes(device);
+    macro_rules! take {
+        ($($bit:ident: $field:ident, $is_sound:expr;)*) => { $(
+            if mask & bits::$bit.0 != 0 {
+                now.$field = wanted.$field;
+                if !$is_sound {
+                    return Err(libc::EINVAL);
+                }
+            }
+        )* };
+    }
+    let most = |limit: c_int| u8::try_from(limit).unwrap_or(u8::MAX);
+    take! {
+        IBV_QP_PORT: port_num, (1..=ports(device)).contains(&now.port_num);
+        IBV_QP_PKEY_INDEX: pkey_index, usize::from(now.pkey_index) < pkeys(device, now.port_num).len();
+        IBV_QP_ACCESS_FLAGS: qp_access_flags, true;
+        IBV_QP_QKEY: qkey, true;
+        IBV_QP_AV: ah_attr, is_sound(device, &now.ah_attr).is_ok();
+        IBV_QP_PATH_MTU: path_mtu, (1..=mtu_number(mtu(device, now.port_num, "active_mtu"))).contains(&now.path_mtu);
+        IBV_QP_DEST_QPN: dest_qp_num, now.dest_qp_num <= NUMBER;
+        IBV_QP_RQ_PSN: rq_psn, true;
+        IBV_QP_SQ_PSN: sq_psn, true;
+        IBV_QP_MAX_DEST_RD_ATOMIC: max_dest_rd_atomic, now.max_dest_rd_atomic <= most(limits.max_qp_rd_atom);
+        IBV_QP_MAX_QP_RD_ATOMIC: max_rd_atomic, now.max_rd_atomic <= most(limits.max_qp_init_rd_atom);
+        IBV_QP_MIN_RNR_TIMER: min_rnr_timer, now.min_rnr_timer < 32;
+        IBV_QP_TIMEOUT: timeout, now.timeout < 32;
+        IBV_QP_RETRY_CNT: retry_cnt, now.retry_cnt < 8;
+        IBV_QP_RNR_RETRY: rnr_retry, now.rnr_retry < 8;
+    }
+    now.rq_psn &= NUMBER;
+    now.sq_psn &= NUMBER;
+    Ok(now)
+}
+
+impl World {
+    /// As it was made: what was posted is gone, without a word.
+    fn reset(&mut self, address: usize) {
+        self.forget_completions(address);
+        if let Some(pair) = self.pairs.get_mut(&address) {
+            pair.now = fresh(pair.room);
+            pair.sends.clear();
+            pair.receives.clear();
+            (pair.sent, pair.send_freed, pair.received, pair.receive_freed) = (0, 0, 0, 0);
+        }
+    }
+
+    /// Takes a queue pair out of service: what was posted is flushed.
+    pub fn fail(&mut self, address: usize) {
+        let Some(pair) = self.pairs.get_mut(&address) else {
+            return;
+        };
+        pair.now.qp_state = ibv_qp_state::IBV_QPS_ERR;
+        pair.now.cur_qp_state = ibv_qp_state::IBV_QPS_ERR;
+        let sends = std::mem::take(&mut pair.sends);
+        let receives = std::mem::take(&mut pair.receives);
+        for work in sends.iter().filter(|work| work.fate != Fate::Vanishes) {
+            self.end_send(address, work, Err((ibv_wc_status::IBV_WC_WR_FLUSH_ERR, None)));
+        }
+        for receive in receives {
+            self.flush_receive(address, &receive);
+        }
+    }
+}

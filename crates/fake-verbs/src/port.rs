@@ -1,0 +1,210 @@
+//! What a port is, and its tables.
+
+use std::ffi::c_int;
+use std::mem::offset_of;
+
+use ibverbs_sys::{
+    __be16, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, ibv_context, ibv_gid, ibv_gid_entry, ibv_mtu,
+    ibv_port_attr, ibv_port_state,
+};
+
+use crate::answer::{Errno, minus_one, put, run, status};
+use crate::machine::{Gid, gids, is_ethernet, lid, of_port, port_number, ports};
+use crate::world::{World, world};
+
+/// A port's state, as the machine file or an accident has it.
+pub fn state(world: &World, device: usize, port: u8) -> ibv_port_state::Type {
+    if world.ports.get(&(device, port)).is_some_and(|port| port.is_down) {
+        return ibv_port_state::IBV_PORT_DOWN;
+    }
+    match of_port(device, port, "state").as_str() {
+        Some("down") => ibv_port_state::IBV_PORT_DOWN,
+        Some("init") => ibv_port_state::IBV_PORT_INIT,
+        Some("armed") => ibv_port_state::IBV_PORT_ARMED,
+        _ => ibv_port_state::IBV_PORT_ACTIVE,
+    }
+}
+
+/// The bytes that a packet holds, by `max_mtu` or `active_mtu`.
+pub fn mtu(device: usize, port: u8, key: &str) -> u32 {
+    port_number(device, port, key, 4096)
+}
+
+/// verbs.h's number of so many bytes: 256 is 1, 4096 is 5.
+pub fn mtu_number(bytes: u32) -> ibv_mtu {
+    (bytes.max(256).ilog2() - 7).min(5)
+}
+
+/// The largest message.
+pub fn longest(device: usize, port: u8) -> u32 {
+    port_number(device, port, "max_msg_sz", 1 << 30)
+}
+
+/// A port's partition keys.
+pub fn pkeys(device: usize, port: u8) -> Vec<u16> {
+    let keys = of_port(device, port, "pkeys").as_array();
+    let key = |key: &serde_json::Value| key.as_u64().and_then(|key| u16::try_from(key).ok()).unwrap_or(0);
+    keys.map_or_else(|| vec![0xffff], |keys| keys.iter().map(key).collect())
+}
+
+/// The device of a context, which has this port.
+fn device_of(world: &World, context: *mut ibv_context, port: u32) -> Result<(usize, u8), Errno> {
+    let device = world.context(context)?.device;
+    let port = u8::try_from(port)
+        .ok()
+        .filter(|port| (1..=ports(device)).contains(port));
+    Ok((device, port.ok_or(libc::EINVAL)?))
+}
+
+fn attributes(world: &World, device: usize, port: u8) -> ibv_port_attr {
+    let state = state(world, device, port);
+    let is_down = state == ibv_port_state::IBV_PORT_DOWN;
+    let ethernet = is_ethernet(device, port);
+    let size = |length: usize| u16::try_from(length).unwrap_or(u16::MAX);
+    ibv_port_attr {
+        state,
+        max_mtu: mtu_number(mtu(device, port, "max_mtu")),
+        active_mtu: mtu_number(mtu(device, port, "active_mtu")),
+        gid_tbl_len: size(gids(device, port).len()).into(),
+        max_msg_sz: longest(device, port),
+        pkey_tbl_len: size(pkeys(device, port).len()),
+        lid: lid(device, port),
+        sm_lid: port_number(device, port, "sm_lid", u16::from(!ethernet)),
+        active_width: port_number(device, port, "width", 2),
+        active_speed: port_number(device, port, "speed", 128),
+        // Polling, LinkUp.
+        phys_state: if is_down {
+            2
+        } else {
+            port_number(device, port, "phys_state", 5)
+        },
+        link_layer: match ethernet {
+            true => IBV_LINK_LAYER_ETHERNET as u8,
+            false => IBV_LINK_LAYER_INFINIBAND as u8,
+        },
+        ..ibv_port_attr::default()
+    }
+}
+
+/// verbs.h's function, the library's own: it knows the members up to `flags` and leaves the rest alone.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write of these.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_port(context: *mut ibv_context, port: u8, out: *mut ibv_port_attr) -> c_int {
+    status("ibv_query_port", || {
+        let world = world();
+        let (device, port) = device_of(&world, context, port.into())?;
+        let all = attributes(&world, device, port);
+        if out.is_null() {
+            return Err(libc::EINVAL);
+        }
+        let known = offset_of!(ibv_port_attr, flags) + 1;
+        // SAFETY: `all` is that long, and so is what the caller's pointer leads to (this function's own condition).
+        unsafe { (&raw const all).cast::<u8>().copy_to_nonoverlapping(out.cast(), known) };
+        Ok(())
+    })
+}
+
+/// verbs.h's function.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_gid(context: *mut ibv_context, port: u8, index: c_int, out: *mut ibv_gid) -> c_int {
+    minus_one("ibv_query_gid", || {
+        let (device, port) = device_of(&world(), context, port.into())?;
+        let table = gids(device, port);
+        let entry = usize::try_from(index).ok().and_then(|index| table.get(index));
+        let raw = entry.ok_or(libc::EINVAL)?.map_or([0; 16], |gid| gid.raw);
+        // SAFETY: this function's own condition.
+        unsafe { put(out, ibv_gid { raw }) }
+    })
+}
+
+/// verbs.h's function.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mut __be16) -> c_int {
+    minus_one("ibv_query_pkey", || {
+        let (device, port) = device_of(&world(), context, port.into())?;
+        let table = pkeys(device, port);
+        let key = usize::try_from(index).ok().and_then(|index| table.get(index));
+        // SAFETY: this function's own condition.
+        unsafe { put(out, key.ok_or(libc::EINVAL)?.to_be()) }
+    })
+}
+
+fn entry(port: u8, index: usize, gid: Gid) -> ibv_gid_entry {
+    ibv_gid_entry {
+        gid: ibv_gid { raw: gid.raw },
+        gid_index: u32::try_from(index).unwrap_or(u32::MAX),
+        port_num: port.into(),
+        gid_type: gid.kind,
+        ndev_ifindex: gid.ifindex,
+    }
+}
+
+/// What verbs.h's `ibv_query_gid_ex` calls.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ibv_query_gid_ex(
+    context: *mut ibv_context,
+    port: u32,
+    index: u32,
+    out: *mut ibv_gid_entry,
+    flags: u32,
+    size: usize,
+) -> c_int {
+    status("_ibv_query_gid_ex", || {
+        let (device, port) = device_of(&world(), context, port)?;
+        if flags != 0 || size != size_of::<ibv_gid_entry>() {
+            return Err(libc::EINVAL);
+        }
+        let table = gids(device, port);
+        let index = index as usize;
+        let gid = table.get(index).ok_or(libc::EINVAL)?.ok_or(libc::ENODATA)?;
+        // SAFETY: this function's own condition.
+        unsafe { put(out, entry(port, index, gid)) }
+    })
+}
+
+/// What verbs.h's `ibv_query_gid_table` calls.
+///
+/// # Safety
+///
+/// `out` is valid for writes of `most` entries.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ibv_query_gid_table(
+    context: *mut ibv_context,
+    out: *mut ibv_gid_entry,
+    most: usize,
+    flags: u32,
+    size: usize,
+) -> isize {
+    let found = run("_ibv_query_gid_table", || {
+        let (device, _) = device_of(&world(), context, 1)?;
+        let mut found = Vec::new();
+        for port in 1..=ports(device) {
+            let table = gids(device, port).into_iter().enumerate();
+            found.extend(table.filter_map(|(index, gid)| Some(entry(port, index, gid?))));
+        }
+        if flags != 0 || size != size_of::<ibv_gid_entry>() || found.len() > most {
+            return Err(libc::EINVAL);
+        }
+        for (place, entry) in found.iter().enumerate() {
+            // SAFETY: this function's own condition; there are no more than `most`.
+            unsafe { put(out.wrapping_add(place), *entry)? };
+        }
+        Ok(found.len())
+    });
+    found.map_or_else(|code| -(code as isize), |count| count.try_into().unwrap_or(0))
+}

@@ -1,0 +1,111 @@
+//! Addresses: handles of them, which are sound, and which port and queue pair they lead to.
+
+use std::ffi::c_int;
+
+use ibverbs_sys::{ibv_ah_attr, ibv_pd, ibv_port_state, ibv_qp_state, ibv_qp_type};
+
+use crate::abi::Address;
+use crate::answer::{Errno, made, status};
+use crate::device::attributes;
+use crate::machine::{all_ports, gid_at, gids, is_ethernet, lid, ports};
+use crate::port::state;
+use crate::world::{Handle, Pair, Shared, World, raw, world};
+
+/// verbs.h's function.
+///
+/// # Safety
+///
+/// `to` is null or leads to an address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, to: *mut ibv_ah_attr) -> *mut Address {
+    made("ibv_create_ah", || {
+        // SAFETY: this function's own condition.
+        let to = *unsafe { to.as_ref() }.ok_or(libc::EINVAL)?;
+        let mut world = world();
+        let domain = world.domain(pd)?;
+        let (context, device) = (domain.context, domain.device);
+        is_sound(device, &to)?;
+        if world.handles.len() >= usize::try_from(attributes(device).max_ah).unwrap_or(0) {
+            return Err(libc::ENOMEM);
+        }
+        let handle = world.handle();
+        let raw = Shared::new(Address {
+            context: world.contexts.get(&context).ok_or(libc::EINVAL)?.raw.pointer(),
+            pd,
+            handle,
+        });
+        let pointer = raw.pointer();
+        let domain = pd.addr();
+        world.handles.insert(raw.address(), Handle { _raw: raw, domain, to });
+        Ok(pointer)
+    })
+}
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_destroy_ah(handle: *mut Address) -> c_int {
+    status("ibv_destroy_ah", || {
+        world().handles.remove(&handle.addr()).map(drop).ok_or(libc::EINVAL)
+    })
+}
+
+/// Whether an address can be one: on Ethernet it is global, and a global one goes out from a GID of the port.
+pub fn is_sound(device: usize, to: &ibv_ah_attr) -> Result<(), Errno> {
+    let port = to.port_num;
+    if !(1..=ports(device)).contains(&port) {
+        return Err(libc::EINVAL);
+    }
+    match to.is_global != 0 {
+        true => gid_at(device, port, to.grh.sgid_index.into())
+            .map(drop)
+            .ok_or(libc::EINVAL),
+        false if is_ethernet(device, port) => Err(libc::EINVAL),
+        false => Ok(()),
+    }
+}
+
+/// The port that an address leads to from this one: by GID, of the same type, on Ethernet, and by LID on InfiniBand.
+fn far_port(device: usize, port: u8, to: &ibv_ah_attr) -> Option<(usize, u8)> {
+    let ethernet = is_ethernet(device, port);
+    let own = gid_at(device, port, to.grh.sgid_index.into());
+    let wanted = raw(&to.grh.dgid);
+    all_ports().find(|(device, port)| {
+        if is_ethernet(*device, *port) != ethernet {
+            return false;
+        }
+        if !ethernet {
+            return to.dlid != 0 && lid(*device, *port) == to.dlid;
+        }
+        let mut table = gids(*device, *port).into_iter().flatten();
+        table.any(|gid| gid.raw == wanted && own.is_some_and(|own| own.kind == gid.kind))
+    })
+}
+
+impl World {
+    /// The queue pair of this number behind an address, ready to receive, if the link is up on both sides.
+    pub fn reached(&self, from: &Pair, to: &ibv_ah_attr, number: u32) -> Option<usize> {
+        let port = from.now.port_num;
+        let far = far_port(from.device, port, to)?;
+        let is_up = |(device, port)| state(self, device, port) == ibv_port_state::IBV_PORT_ACTIVE;
+        if !is_up((from.device, port)) || !is_up(far) {
+            return None;
+        }
+        let mut pairs = self.pairs.values();
+        let pair = pairs.find(|pair| (pair.device, pair.now.port_num) == far && pair.number == number)?;
+        let is_ready = [ibv_qp_state::IBV_QPS_RTR, ibv_qp_state::IBV_QPS_RTS].contains(&pair.now.qp_state);
+        (is_ready && pair.kind == from.kind).then(|| pair.raw.address())
+    }
+
+    /// The queue pair at the far end of a connection, if that one's connection leads back.
+    pub fn far_end(&self, from: &Pair) -> Option<usize> {
+        let far = self.reached(from, &from.now.ah_attr, from.now.dest_qp_num)?;
+        let end = &self.pairs[&far];
+        // The far end answers to where its own address leads; without an answer nothing is known to have arrived.
+        let back = far_port(end.device, end.now.port_num, &end.now.ah_attr);
+        let leads_back = back == Some((from.device, from.now.port_num)) && end.now.dest_qp_num == from.number;
+        let is_in_step = end.now.rq_psn == from.now.sq_psn && end.now.path_mtu >= from.now.path_mtu;
+        // Without acknowledgements nobody has to answer, and a first packet is taken whatever its number.
+        let unreliable = from.kind == ibv_qp_type::IBV_QPT_UC;
+        (unreliable || (leads_back && is_in_step)).then_some(far)
+    }
+}

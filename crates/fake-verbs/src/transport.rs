@@ -1,0 +1,527 @@
+//! What a work request does: bytes move, or it fails as the InfiniBand specification has it.
+
+use ibverbs_sys::{
+    ibv_access_flags, ibv_ah_attr, ibv_qp_state, ibv_qp_type, ibv_wc_flags, ibv_wc_opcode, ibv_wc_status as status,
+    ibv_wr_opcode,
+};
+
+use crate::abi::{Completion, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element};
+use crate::bytes::{Segment, after, carry, change, first, length};
+use crate::device::attributes;
+use crate::fate::{Fate, vendor_error};
+use crate::machine::{gid_at, lid, of_port};
+use crate::port::{longest, mtu};
+use crate::world::{Entry, Pair, Piece, Receive, Side, World, raw};
+
+const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
+const REMOTE_READ: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
+const REMOTE_ATOMIC: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
+/// What lies before a datagram's bytes: the global route header, or room for it.
+const HEADER: usize = 40;
+
+/// A request to send that was posted.
+pub struct Work {
+    pub wr_id: u64,
+    /// verbs.h's `enum ibv_wr_opcode`.
+    pub opcode: u32,
+    pub is_signalled: bool,
+    pub is_solicited: bool,
+    pub pieces: Vec<Piece>,
+    /// What was taken along when it was posted.
+    pub inline: Option<Vec<u8>>,
+    pub immediate: u32,
+    pub target: Target,
+    pub fate: Fate,
+    pub through: u64,
+}
+
+pub enum Target {
+    Queue,
+    Memory {
+        address: u64,
+        rkey: u32,
+    },
+    Word {
+        address: u64,
+        rkey: u32,
+        compare_add: u64,
+        swap: u64,
+    },
+    Datagram {
+        to: Box<ibv_ah_attr>,
+        domain: usize,
+        number: u32,
+        qkey: u32,
+    },
+}
+
+/// How a request ended: the bytes it moved, or the status and the vendor's syndrome, if that is a particular one.
+pub type Ended = Result<usize, (u32, Option<u32>)>;
+
+enum Outcome {
+    Ended(Ended),
+    /// It is to be tried again when something has changed.
+    Waits,
+    Vanished,
+}
+
+/// What arrives in a receive queue.
+struct Message<'a> {
+    payload: &'a [Segment],
+    header: Option<[u8; HEADER]>,
+    completion: Completion,
+}
+
+enum Received {
+    Taken,
+    /// No request to receive was there.
+    NoRequest,
+    TooLong,
+    /// The receiver cannot take it.
+    Broken,
+}
+
+/// What machine files call an opcode.
+pub fn name_of(opcode: u32) -> &'static str {
+    use ibv_wr_opcode::*;
+    match opcode {
+        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => "write",
+        IBV_WR_RDMA_READ => "read",
+        IBV_WR_ATOMIC_CMP_AND_SWP => "compare_swap",
+        IBV_WR_ATOMIC_FETCH_AND_ADD => "fetch_add",
+        _ => "send",
+    }
+}
+
+fn has_immediate(opcode: u32) -> bool {
+    [
+        ibv_wr_opcode::IBV_WR_SEND_WITH_IMM,
+        ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM,
+    ]
+    .contains(&opcode)
+}
+
+fn failed(status: u32) -> Outcome {
+    Outcome::Ended(Err((status, None)))
+}
+
+/// This library's own memory.
+fn own(bytes: &[u8]) -> Segment {
+    Segment {
+        address: bytes.as_ptr().expose_provenance(),
+        bytes: bytes.len(),
+        is_device_memory: false,
+    }
+}
+
+impl World {
+    /// Does all work that can be done.
+    pub fn go_on(&mut self) {
+        loop {
+            let waiting = self.pairs.values().filter(|pair| !pair.sends.is_empty());
+            let waiting: Vec<usize> = waiting.map(|pair| pair.raw.address()).collect();
+            let moved = waiting.into_iter().filter(|pair| self.advance(*pair)).count();
+            if moved == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Works a send queue off; whether anything of it was done.
+    fn advance(&mut self, address: usize) -> bool {
+        let mut has_moved = false;
+        while let Some(pair) = self.pairs.get_mut(&address) {
+            let at = (pair.device, pair.now.port_num);
+            let is_ready = pair.now.qp_state == ibv_qp_state::IBV_QPS_RTS;
+            let Some(work) = is_ready.then(|| pair.sends.pop_front()).flatten() else {
+                break;
+            };
+            match self.execute(address, &work) {
+                Outcome::Waits => {
+                    if let Some(pair) = self.pairs.get_mut(&address) {
+                        pair.sends.push_front(work);
+                    }
+                    break;
+                }
+                Outcome::Vanished => {}
+                Outcome::Ended(ended) => self.end_send(address, &work, ended),
+            }
+            self.count_request(at);
+            has_moved = true;
+        }
+        has_moved
+    }
+
+    /// One more request on a port, which may be its last.
+    fn count_request(&mut self, (device, number): (usize, u8)) {
+        let port = self.ports.entry((device, number)).or_default();
+        port.requests += 1;
+        let last = of_port(device, number, "port_down_after").as_u64();
+        if last.is_some_and(|last| port.requests >= last) && !std::mem::replace(&mut port.is_down, true) {
+            self.tell_of_port(device, number);
+        }
+    }
+
+    fn execute(&mut self, address: usize, work: &Work) -> Outcome {
+        match work.fate {
+            Fate::Fails { status, vendor } => return Outcome::Ended(Err((status, Some(vendor)))),
+            Fate::Vanishes => return Outcome::Vanished,
+            Fate::Works => {}
+        }
+        let pair = &self.pairs[&address];
+        let takes = ["read", "fetch_add", "compare_swap"].contains(&name_of(work.opcode));
+        let local = match &work.inline {
+            Some(bytes) => vec![own(bytes)],
+            None => match self.local(pair.domain, &work.pieces, takes) {
+                Some(segments) => segments,
+                None => return failed(status::IBV_WC_LOC_PROT_ERR),
+            },
+        };
+        let bytes = length(&local);
+        let is_word = matches!(work.target, Target::Word { .. });
+        if bytes > longest(pair.device, pair.now.port_num) as usize || (is_word && bytes != 8) {
+            return failed(status::IBV_WC_LOC_LEN_ERR);
+        }
+        if takes && pair.now.max_rd_atomic == 0 {
+            return failed(status::IBV_WC_LOC_QP_OP_ERR);
+        }
+        if let Target::Datagram { .. } = work.target {
+            return self.datagram(address, work, &local);
+        }
+        let Some(far) = self.far_end(pair) else {
+            return match (pair.kind, pair.now.timeout) {
+                (ibv_qp_type::IBV_QPT_UC, _) => Outcome::Ended(Ok(bytes)),
+                // It is to be sent again for ever.
+                (_, 0) => Outcome::Waits,
+                _ => failed(status::IBV_WC_RETRY_EXC_ERR),
+            };
+        };
+        match work.target {
+            Target::Queue => self.message(address, far, work, &local),
+            Target::Memory { address: at, rkey } => self.memory(address, far, work, &local, (at, rkey)),
+            Target::Word {
+                address: at,
+                rkey,
+                compare_add,
+                swap,
+            } => self.word(far, work, &local, (at, rkey), (compare_add, swap)),
+            Target::Datagram { .. } => Outcome::Ended(Ok(bytes)),
+        }
+    }
+
+    /// A send of a connection.
+    fn message(&mut self, address: usize, far: usize, work: &Work, local: &[Segment]) -> Outcome {
+        let completion = self.arrival(far, work, length(local));
+        let message = Message {
+            payload: local,
+            header: None,
+            completion,
+        };
+        let received = self.receive_message(far, self.pairs[&address].device, work, &message);
+        self.answered(address, received, length(local))
+    }
+
+    /// What the sender of a message learns of it.
+    fn answered(&self, address: usize, received: Received, bytes: usize) -> Outcome {
+        let pair = &self.pairs[&address];
+        if pair.kind != ibv_qp_type::IBV_QPT_RC {
+            return Outcome::Ended(Ok(bytes));
+        }
+        match received {
+            Received::Taken => Outcome::Ended(Ok(bytes)),
+            // 7: without end.
+            Received::NoRequest if pair.now.rnr_retry == 7 => Outcome::Waits,
+            Received::NoRequest => failed(status::IBV_WC_RNR_RETRY_EXC_ERR),
+            Received::TooLong => failed(status::IBV_WC_REM_INV_REQ_ERR),
+            Received::Broken => failed(status::IBV_WC_REM_OP_ERR),
+        }
+    }
+
+    /// A read or a write of the far end's memory.
+    fn memory(&mut self, address: usize, far: usize, work: &Work, local: &[Segment], at: (u64, u32)) -> Outcome {
+        let is_read = work.opcode == ibv_wr_opcode::IBV_WR_RDMA_READ;
+        let rights = if is_read { REMOTE_READ } else { REMOTE_WRITE };
+        let end = &self.pairs[&far];
+        if end.now.qp_access_flags & rights == 0 || (is_read && end.now.max_dest_rd_atomic == 0) {
+            return self.refuse(address, far, status::IBV_WC_REM_INV_REQ_ERR, length(local));
+        }
+        let bytes = u32::try_from(length(local)).unwrap_or(u32::MAX);
+        let Some(remote) = self.remote(end.domain, at.0, bytes, at.1, rights) else {
+            return self.refuse(address, far, status::IBV_WC_REM_ACCESS_ERR, length(local));
+        };
+        let waits_for_request = has_immediate(work.opcode) && end.receives.is_empty();
+        if waits_for_request {
+            return self.answered(address, Received::NoRequest, length(local));
+        }
+        let (from, to) = if is_read {
+            (&remote[..], local)
+        } else {
+            (local, &remote[..])
+        };
+        self.carry(self.pairs[&address].device, work, from, to);
+        if !has_immediate(work.opcode) {
+            return Outcome::Ended(Ok(length(local)));
+        }
+        let mut completion = self.arrival(far, work, length(local));
+        completion.opcode = ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
+        let message = Message {
+            payload: &[],
+            header: None,
+            completion,
+        };
+        let received = self.receive_message(far, self.pairs[&address].device, work, &message);
+        self.answered(address, received, length(local))
+    }
+
+    /// An atomic operation on a word of the far end's memory; what was there comes back.
+    fn word(&mut self, far: usize, work: &Work, local: &[Segment], at: (u64, u32), operands: (u64, u64)) -> Outcome {
+        let end = &self.pairs[&far];
+        let is_able = end.now.qp_access_flags & REMOTE_ATOMIC != 0
+            && end.now.max_dest_rd_atomic > 0
+            && attributes(end.device).atomic_cap != 0;
+        if !is_able || !at.0.is_multiple_of(8) {
+            return self.refused(far, status::IBV_WC_REM_INV_REQ_ERR);
+        }
+        let Some(remote) = self.remote(end.domain, at.0, 8, at.1, REMOTE_ATOMIC) else {
+            return self.refused(far, status::IBV_WC_REM_ACCESS_ERR);
+        };
+        let Some(word) = remote.first().filter(|word| word.address.is_multiple_of(8)) else {
+            return self.refused(far, status::IBV_WC_REM_INV_REQ_ERR);
+        };
+        let adds = work.opcode == ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
+        let changed = |old: u64| match adds {
+            true => old.wrapping_add(operands.0),
+            false if old == operands.0 => operands.1,
+            false => old,
+        };
+        // SAFETY: registered memory of 8 bytes, aligned, which stays mapped for as long as it is registered.
+        let old = unsafe { change(word.address, changed) };
+        // SAFETY: the word is ours, and `local` is registered memory of 8 bytes.
+        unsafe { carry(&[own(&old.to_ne_bytes())], local, crate::bytes::Delivery::Bytes) };
+        Outcome::Ended(Ok(8))
+    }
+
+    /// The far end refuses: it goes out of service, and tells its program. Without acknowledgements the sender learns nothing
+    /// and the far end drops it.
+    fn refuse(&mut self, address: usize, far: usize, status: u32, bytes: usize) -> Outcome {
+        match self.pairs[&address].kind {
+            ibv_qp_type::IBV_QPT_RC => self.refused(far, status),
+            _ => Outcome::Ended(Ok(bytes)),
+        }
+    }
+
+    fn refused(&mut self, far: usize, status: u32) -> Outcome {
+        let event = match status {
+            status::IBV_WC_REM_ACCESS_ERR => EVENT_QP_ACCESS_ERR,
+            _ => EVENT_QP_REQ_ERR,
+        };
+        let end = &self.pairs[&far];
+        let qp = end.raw.pointer();
+        self.tell(end.context, event, Element { qp }, Some(far));
+        self.fail(far);
+        failed(status)
+    }
+
+    fn datagram(&mut self, address: usize, work: &Work, local: &[Segment]) -> Outcome {
+        let Target::Datagram {
+            to,
+            domain,
+            number,
+            qkey,
+        } = &work.target
+        else {
+            return failed(status::IBV_WC_LOC_QP_OP_ERR);
+        };
+        let pair = &self.pairs[&address];
+        let (device, port) = (pair.device, pair.now.port_num);
+        let bytes = length(local);
+        if *domain != pair.domain {
+            return failed(status::IBV_WC_LOC_QP_OP_ERR);
+        }
+        if bytes > mtu(device, port, "active_mtu") as usize {
+            return failed(status::IBV_WC_LOC_LEN_ERR);
+        }
+        // The highest bit asks for the queue pair's own.
+        let qkey = if qkey >> 31 == 1 { pair.now.qkey } else { *qkey };
+        let far = self.reached(pair, to, *number);
+        let Some(far) = far.filter(|far| self.pairs[far].now.qkey == qkey) else {
+            return Outcome::Ended(Ok(bytes));
+        };
+        let mut completion = self.arrival(far, work, bytes + HEADER);
+        completion.src_qp = pair.number;
+        completion.slid = lid(device, port);
+        completion.sl = to.sl;
+        let header = if to.is_global != 0 {
+            completion.wc_flags |= ibv_wc_flags::IBV_WC_GRH.0;
+            route_header(pair, to, bytes)
+        } else {
+            [0; HEADER]
+        };
+        let message = Message {
+            payload: local,
+            header: Some(header),
+            completion,
+        };
+        let received = self.receive_message(far, device, work, &message);
+        self.answered(address, received, bytes)
+    }
+
+    /// What a receiver is told of a message.
+    fn arrival(&self, far: usize, work: &Work, bytes: usize) -> Completion {
+        let immediate = has_immediate(work.opcode);
+        Completion {
+            opcode: ibv_wc_opcode::IBV_WC_RECV,
+            byte_len: u32::try_from(bytes).unwrap_or(u32::MAX),
+            imm_data: if immediate { work.immediate } else { 0 },
+            wc_flags: if immediate { ibv_wc_flags::IBV_WC_WITH_IMM.0 } else { 0 },
+            qp_num: self.pairs[&far].number,
+            ..Completion::default()
+        }
+    }
+
+    /// Gives a message to the far end's next request to receive.
+    fn receive_message(&mut self, far: usize, from: usize, work: &Work, message: &Message<'_>) -> Received {
+        let Some(end) = self.pairs.get_mut(&far) else {
+            return Received::Broken;
+        };
+        let (device, domain) = (end.device, end.domain);
+        let Some(receive) = end.receives.pop_front() else {
+            return Received::NoRequest;
+        };
+        if let Fate::Fails { status, vendor } = self.fate(device, "recv") {
+            self.break_receive(far, &receive, status, Some(vendor));
+            return Received::Broken;
+        }
+        let before = if message.header.is_some() { HEADER } else { 0 };
+        let bytes = length(message.payload);
+        let Some(room) = self.local(domain, &receive.pieces, true) else {
+            self.break_receive(far, &receive, status::IBV_WC_LOC_PROT_ERR, None);
+            return Received::Broken;
+        };
+        if length(&room) < before + bytes {
+            self.break_receive(far, &receive, status::IBV_WC_LOC_LEN_ERR, None);
+            return Received::TooLong;
+        }
+        if let Some(header) = &message.header {
+            // SAFETY: the header is ours, and the room registered memory, which stays mapped for as long as it is so.
+            unsafe { carry(&[own(header)], &first(&room, HEADER), crate::bytes::Delivery::Bytes) };
+        }
+        self.carry(from, work, message.payload, &first(&after(&room, before), bytes));
+        let completion = Completion {
+            wr_id: receive.wr_id,
+            ..message.completion
+        };
+        self.end_receive(far, &receive, completion, work.is_solicited);
+        Received::Taken
+    }
+
+    /// Moves a request's bytes, as the machine file has them arrive.
+    fn carry(&mut self, device: usize, work: &Work, from: &[Segment], to: &[Segment]) {
+        let bytes = length(to);
+        if bytes == 0 {
+            return;
+        }
+        let touches_device = from.iter().chain(to).any(|segment| segment.is_device_memory);
+        let how = self.delivery(device, name_of(work.opcode), bytes, touches_device);
+        // SAFETY: registered memory, which stays mapped for as long as it is registered, or the request's own; of it the
+        // program has said that it may be written.
+        unsafe { carry(from, to, how) };
+    }
+
+    /// A request to send has ended: it completes where that was asked for, and in any case if it failed.
+    pub fn end_send(&mut self, address: usize, work: &Work, ended: Ended) {
+        let Some(pair) = self.pairs.get(&address) else {
+            return;
+        };
+        let queue = pair.send_queue;
+        let completion = Completion {
+            wr_id: work.wr_id,
+            qp_num: pair.number,
+            ..match ended {
+                Ok(bytes) => Completion {
+                    opcode: done(work.opcode),
+                    byte_len: u32::try_from(bytes).unwrap_or(u32::MAX),
+                    ..Completion::default()
+                },
+                Err((status, vendor)) => broken(status, vendor),
+            }
+        };
+        let is_told = work.is_signalled || ended.is_err();
+        if is_told {
+            let entry = Entry {
+                completion,
+                pair: address,
+                side: Side::Send,
+                through: work.through,
+            };
+            self.complete(queue, entry, false);
+        }
+        if ended.is_err_and(|(status, _)| status != status::IBV_WC_WR_FLUSH_ERR) {
+            self.fail(address);
+        }
+    }
+
+    fn end_receive(&mut self, address: usize, receive: &Receive, completion: Completion, is_solicited: bool) {
+        let Some(pair) = self.pairs.get(&address) else {
+            return;
+        };
+        let entry = Entry {
+            completion: Completion {
+                wr_id: receive.wr_id,
+                qp_num: pair.number,
+                ..completion
+            },
+            pair: address,
+            side: Side::Receive,
+            through: receive.through,
+        };
+        self.complete(pair.receive_queue, entry, is_solicited);
+    }
+
+    /// A request to receive fails, and its queue pair with it.
+    fn break_receive(&mut self, address: usize, receive: &Receive, status: u32, vendor: Option<u32>) {
+        self.end_receive(address, receive, broken(status, vendor), false);
+        self.fail(address);
+    }
+
+    /// A request to receive that nothing has arrived for.
+    pub fn flush_receive(&mut self, address: usize, receive: &Receive) {
+        self.end_receive(address, receive, broken(status::IBV_WC_WR_FLUSH_ERR, None), false);
+    }
+}
+
+fn broken(status: u32, vendor: Option<u32>) -> Completion {
+    Completion {
+        status,
+        vendor_err: vendor.unwrap_or_else(|| vendor_error(status)),
+        ..Completion::default()
+    }
+}
+
+/// What the completion of a request says it did.
+fn done(opcode: u32) -> u32 {
+    match name_of(opcode) {
+        "write" => ibv_wc_opcode::IBV_WC_RDMA_WRITE,
+        "read" => ibv_wc_opcode::IBV_WC_RDMA_READ,
+        "compare_swap" => ibv_wc_opcode::IBV_WC_COMP_SWAP,
+        "fetch_add" => ibv_wc_opcode::IBV_WC_FETCH_ADD,
+        _ => ibv_wc_opcode::IBV_WC_SEND,
+    }
+}
+
+/// The header of InfiniBand's specification, whatever the link: version 6, the traffic class and the flow label, the
+/// packet's length behind it, 0x1b, the hop limit and both GIDs.
+fn route_header(from: &Pair, to: &ibv_ah_attr, bytes: usize) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    let own = gid_at(from.device, from.now.port_num, to.grh.sgid_index.into());
+    let word = 6 << 28 | u32::from(to.grh.traffic_class) << 20 | (to.grh.flow_label & 0xf_ffff);
+    // The transport's headers of a datagram have 20 bytes, and 4 come after the data, which is filled up to words.
+    let length = u16::try_from(bytes.next_multiple_of(4) + 24).unwrap_or(u16::MAX);
+    header[..4].copy_from_slice(&word.to_be_bytes());
+    header[4..6].copy_from_slice(&length.to_be_bytes());
+    header[6] = 0x1b;
+    header[7] = to.grh.hop_limit;
+    header[8..24].copy_from_slice(&own.map_or([0; 16], |gid| gid.raw));
+    header[24..].copy_from_slice(&raw(&to.grh.dgid));
+    header
+}

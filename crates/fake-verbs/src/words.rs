@@ -1,0 +1,43 @@
+//! Names of statuses.
+
+use std::ffi::{CStr, c_char};
+
+use crate::answer::told;
+
+/// The library's words, by verbs.h's numbers.
+const WORDS: [&CStr; 24] = [
+    c"success",
+    c"local length error",
+    c"local QP operation error",
+    c"local EE context operation error",
+    c"local protection error",
+    c"Work Request Flushed Error",
+    c"memory management operation error",
+    c"bad response error",
+    c"local access error",
+    c"remote invalid request error",
+    c"remote access error",
+    c"remote operation error",
+    c"transport retry counter exceeded",
+    c"RNR retry counter exceeded",
+    c"local RDD violation error",
+    c"remote invalid RD request",
+    c"aborted error",
+    c"invalid EE context number",
+    c"invalid EE context state",
+    c"fatal error",
+    c"response timeout error",
+    c"general error",
+    c"TM error",
+    c"TM software rendezvous",
+];
+
+/// verbs.h's function.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_wc_status_str(status: u32) -> *const c_char {
+    let words = told("ibv_wc_status_str", c"unknown", || {
+        let words = usize::try_from(status).ok().and_then(|at| WORDS.get(at));
+        Ok(words.copied().unwrap_or(c"unknown"))
+    });
+    words.as_ptr()
+}

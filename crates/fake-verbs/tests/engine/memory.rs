@@ -1,0 +1,299 @@
+//! Which memory can be registered, and that bytes go where a registration leads.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use ibverbs_sys::*;
+use libloading::os::unix::Library;
+use serde_json::json;
+
+use crate::driver::*;
+use crate::end::*;
+use ibv_wr_opcode::*;
+
+const PAGE: usize = 4096;
+
+/// New pages with these rights.
+fn pages(count: usize, rights: c_int) -> *mut c_void {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping disturbs none that is there.
+    let start = unsafe { libc::mmap(null_mut(), count * PAGE, rights, flags, -1, 0) };
+    assert_ne!(start, libc::MAP_FAILED);
+    start
+}
+
+/// A file in memory of this name and size.
+fn file(name: &std::ffi::CStr, bytes: usize) -> c_int {
+    // SAFETY: makes a file.
+    let file = unsafe { libc::memfd_create(name.as_ptr(), 0) };
+    let bytes = bytes.try_into().expect("a size");
+    // SAFETY: the file was just made.
+    assert_eq!(unsafe { libc::ftruncate(file, bytes) }, 0);
+    file
+}
+
+fn shared(file: c_int, bytes: usize) -> *mut c_void {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping disturbs none that is there.
+    let start = unsafe { libc::mmap(null_mut(), bytes, rights, libc::MAP_SHARED, file, 0) };
+    assert_ne!(start, libc::MAP_FAILED);
+    start
+}
+
+#[test]
+fn memory_must_be_there_and_its_rights_with_it() {
+    on(
+        "memory::memory_must_be_there_and_its_rights_with_it",
+        &two(&json!({})),
+        |verbs| {
+            let pd = verbs.pd(verbs.open(0)).expect("a domain");
+            let all = pages(3, libc::PROT_READ | libc::PROT_WRITE);
+            let ok = |start: *mut c_void, bytes: usize, access: u32| {
+                verbs.register(pd, start, bytes, access).map(|mr| {
+                    // SAFETY: it was just made.
+                    let made = unsafe { *mr };
+                    assert_eq!((made.addr, made.length, made.pd), (start, bytes, pd));
+                    assert_eq!(verbs.deregister(mr), 0);
+                })
+            };
+            assert_eq!(ok(all, 3 * PAGE, ALL), Ok(()));
+            // The page in the middle goes: none of it is there.
+            let middle = all.wrapping_byte_add(PAGE);
+            // SAFETY: nobody uses it.
+            assert_eq!(unsafe { libc::munmap(middle, PAGE) }, 0);
+            assert_eq!(ok(all, PAGE, ALL), Ok(()));
+            for (start, bytes) in [
+                (all, PAGE + 1),
+                (middle, 1),
+                (all, 3 * PAGE),
+                (middle.wrapping_byte_add(PAGE - 1), 2),
+            ] {
+                assert_eq!(ok(start, bytes, ALL), Err(libc::EFAULT));
+            }
+            assert_eq!(ok(null_mut(), 64, ALL), Err(libc::EFAULT));
+            let sealed = pages(1, libc::PROT_READ);
+            assert_eq!(
+                (ok(sealed, PAGE, 1), ok(sealed, PAGE, 0), ok(sealed, PAGE, 4)),
+                (Err(libc::EFAULT), Ok(()), Ok(()))
+            );
+            assert_eq!(ok(pages(1, libc::PROT_NONE), PAGE, 0), Err(libc::EFAULT));
+
+            assert_eq!(
+                (ok(all, 0, ALL), ok(all, usize::MAX, ALL)),
+                (Err(libc::EINVAL), Err(libc::EINVAL))
+            );
+            // Remote write and atomic need local write.
+            assert_eq!(
+                (ok(all, 8, 2), ok(all, 8, 8), ok(all, 8, 4)),
+                (Err(libc::EINVAL), Err(libc::EINVAL), Ok(()))
+            );
+            assert_eq!((ok(all, 8, 1 << 10), ok(all, 8, 1 << 20)), (Err(libc::EINVAL), Ok(())));
+            assert_eq!(verbs.register(null_mut(), all, 8, 0), Err(libc::EINVAL));
+            assert_eq!(verbs.deregister(null_mut()), libc::EINVAL);
+        },
+    );
+}
+
+#[test]
+fn an_address_of_the_programs_choice_leads_there() {
+    on(
+        "memory::an_address_of_the_programs_choice_leads_there",
+        &two(&json!({})),
+        |verbs| {
+            let (here, there) = pair(verbs, RC);
+            let memory = vec![0_u64; 8].leak();
+            let mr = verbs.register_at(there.pd, memory, 0x1000);
+            // SAFETY: it was just made.
+            let rkey = unsafe { (*mr).rkey };
+            here.write(0, &[3; 8]);
+            let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 8)]);
+            write.remote = (0x1008, rkey);
+            assert_eq!(here.post(&write), 0);
+            assert_eq!(here.ended(), [(1, 0)]);
+            assert_eq!(memory[..3], [0, 0x0303_0303_0303_0303, 0]);
+            write.remote = (0x1039, rkey);
+            assert_eq!(here.post(&write), 0);
+            assert_eq!(here.ended(), [(1, 10)], "over its end");
+        },
+    );
+}
+
+#[test]
+fn so_much_may_be_locked() {
+    on(
+        "memory::so_much_may_be_locked",
+        &two(&json!({"memlock": 3 * PAGE})),
+        |verbs| {
+            let pd = verbs.pd(verbs.open(0)).expect("a domain");
+            let all = pages(4, libc::PROT_READ | libc::PROT_WRITE);
+            // Two bytes on two pages.
+            let two = verbs
+                .register(pd, all.wrapping_byte_add(PAGE - 1), 2, ALL)
+                .expect("memory");
+            assert_eq!(verbs.register(pd, all, PAGE + 1, ALL), Err(libc::ENOMEM));
+            let one = verbs.register(pd, all, PAGE, ALL).expect("memory");
+            assert_eq!(verbs.register(pd, all, 1, ALL), Err(libc::ENOMEM));
+            assert_eq!((verbs.deregister(two), verbs.deregister(one)), (0, 0));
+            assert!(verbs.register(pd, all, 3 * PAGE, ALL).is_ok());
+        },
+    );
+}
+
+#[test]
+fn a_dma_buf_is_a_file_that_can_be_mapped() {
+    let corrupt = json!({"corrupt": {"as": "drop", "opcode": "read", "memory": "device"}});
+    on(
+        "memory::a_dma_buf_is_a_file_that_can_be_mapped",
+        &two(&corrupt),
+        |verbs| {
+            let (here, there) = pair(verbs, RC);
+            let buffer = file(c"buffer", 4 * PAGE);
+            let offset = PAGE as u64 + 100;
+            let mr = verbs
+                .register_file(there.pd, (buffer, offset, PAGE), 0x7000_0064)
+                .expect("memory");
+            // SAFETY: it was just made.
+            let rkey = unsafe { (*mr).rkey };
+            here.write(0, b"in the file");
+            let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 11)]);
+            write.remote = (0x7000_0064 + 7, rkey);
+            assert_eq!(here.post(&write), 0);
+            assert_eq!(here.ended(), [(1, 0)]);
+            let mut found = [0_u8; 13];
+            let into = (offset + 6).try_into().expect("an offset");
+            // SAFETY: there is room.
+            let count = unsafe { libc::pread(buffer, found.as_mut_ptr().cast(), 13, into) };
+            assert_eq!((count, &found), (13, b"\0in the file\0"));
+            // It is device memory.
+            let mut read = request(2, IBV_WR_RDMA_READ, &[(100, 11)]);
+            read.remote = write.remote;
+            assert_eq!(here.post(&read), 0);
+            assert_eq!((here.ended(), here.read(100, 11)), (vec![(2, 0)], vec![0; 11]));
+            // The file itself may be closed meanwhile.
+            // SAFETY: it is ours.
+            assert_eq!(unsafe { libc::close(buffer) }, 0);
+            assert_eq!(here.post(&write), 0);
+            assert_eq!((here.ended(), verbs.deregister(mr)), (vec![(1, 0)], 0));
+
+            let pd = there.pd;
+            let buffer = file(c"buffer", PAGE);
+            assert_eq!(
+                verbs.register_file(pd, (-1, 0, 0), 0),
+                Err(libc::EBADF),
+                "as programs ask what is there"
+            );
+            assert_eq!(verbs.register_file(pd, (-1, 0, PAGE), 0), Err(libc::EBADF));
+            assert_eq!(verbs.register_file(pd, (4711, 0, PAGE), 0), Err(libc::EBADF));
+            assert_eq!(
+                verbs.register_file(pd, (buffer, 0, PAGE + 1), 0),
+                Err(libc::EINVAL),
+                "too short"
+            );
+            assert_eq!(
+                verbs.register_file(pd, (buffer, 100, 8), 99),
+                Err(libc::EINVAL),
+                "elsewhere in the page"
+            );
+            assert_eq!(verbs.register_file(pd, (buffer, 0, 0), 0), Err(libc::EINVAL));
+            let null = std::fs::File::open("/dev/null").expect("a file");
+            let null = std::os::fd::AsRawFd::as_raw_fd(&null);
+            assert_eq!(
+                verbs.register_file(pd, (null, 0, PAGE), 0),
+                Err(libc::EINVAL),
+                "no dma-buf"
+            );
+        },
+    );
+}
+
+#[test]
+fn a_card_may_refuse_dma_bufs() {
+    let mut machine = two(&json!({"dmabuf": 95}));
+    machine["verbs"]["devices"][1]["dmabuf"] = json!(93);
+    on("memory::a_card_may_refuse_dma_bufs", &machine, |verbs| {
+        for (device, code) in [(0, 95), (1, 93)] {
+            let pd = verbs.pd(verbs.open(device)).expect("a domain");
+            assert_eq!(verbs.register_file(pd, (-1, 0, 0), 0), Err(code));
+            assert_eq!(verbs.register_file(pd, (file(c"buffer", PAGE), 0, PAGE), 0), Err(code));
+        }
+    });
+}
+
+#[test]
+fn device_memory_has_a_name() {
+    let mut machine = two(&json!({"peermem": false, "device_memory": "memfd:some-gpu", "memlock": PAGE}));
+    machine["verbs"]["devices"][1]["peermem"] = json!(true);
+    on("memory::device_memory_has_a_name", &machine, |verbs| {
+        let (host, device) = (file(c"some-cpu", 2 * PAGE), file(c"some-gpu", 2 * PAGE));
+        let (host, device) = (shared(host, 2 * PAGE), shared(device, 2 * PAGE));
+        let [without, with] = [0, 1].map(|device| verbs.pd(verbs.open(device)).expect("a domain"));
+        assert_eq!(verbs.register(without, device, 2 * PAGE, ALL), Err(libc::EFAULT));
+        assert_eq!(
+            verbs.register(without, device.wrapping_byte_add(PAGE), 8, ALL),
+            Err(libc::EFAULT)
+        );
+        let mr = verbs.register(without, host, PAGE, ALL).expect("memory");
+        assert_eq!(verbs.register(with, host, PAGE, ALL), Err(libc::ENOMEM));
+        assert!(verbs.register(with, device, 2 * PAGE, ALL).is_ok(), "it is not counted");
+        assert_eq!(verbs.deregister(mr), 0);
+    });
+}
+
+#[test]
+fn device_memory_is_what_cuda_calls_so() {
+    let mut machine = two(&json!({}));
+    machine["verbs"]["devices"][0]["peermem"] = json!(false);
+    machine["gpus"] = json!([{"memory": 1 << 30}]);
+    on("memory::device_memory_is_what_cuda_calls_so", &machine, |verbs| {
+        // SAFETY: our own library, which does nothing when it is loaded.
+        let cuda = unsafe { Library::new("libcuda.so.1") }.expect("the library");
+        let mut address = 0_u64;
+        let mut pinned: *mut c_void = null_mut();
+        // SAFETY: cuda.h's signatures of these functions.
+        unsafe {
+            let init = cuda.get::<unsafe extern "C" fn(u32) -> u32>("cuInit").expect("it");
+            assert_eq!(init(0), 0);
+            let retain = cuda.get::<unsafe extern "C" fn(*mut usize, c_int) -> u32>("cuDevicePrimaryCtxRetain");
+            let mut context = 0;
+            assert_eq!(retain.expect("it")(&raw mut context, 0), 0);
+            let current = cuda
+                .get::<unsafe extern "C" fn(usize) -> u32>("cuCtxSetCurrent")
+                .expect("it");
+            assert_eq!(current(context), 0);
+            let allocate = cuda
+                .get::<unsafe extern "C" fn(*mut u64, usize) -> u32>("cuMemAlloc_v2")
+                .expect("it");
+            assert_eq!(allocate(&raw mut address, 64 << 10), 0);
+            let host = cuda.get::<unsafe extern "C" fn(*mut *mut c_void, usize, u32) -> u32>("cuMemHostAlloc");
+            assert_eq!(host.expect("it")(&raw mut pinned, PAGE, 0), 0);
+        }
+        let memory: *mut c_void = std::ptr::with_exposed_provenance_mut(address as usize);
+        let [without, with] = [0, 1].map(|device| verbs.pd(verbs.open(device)).expect("a domain"));
+        assert_eq!(verbs.register(without, memory, 64 << 10, ALL), Err(libc::EFAULT));
+        assert!(
+            verbs.register(without, pinned, PAGE, ALL).is_ok(),
+            "pinned memory is the host's"
+        );
+        assert!(verbs.register(with, memory, 64 << 10, ALL).is_ok());
+
+        // And bytes move there.
+        let (here, there) = pair(verbs, RC);
+        let mr = verbs.register(there.pd, memory, 64 << 10, ALL).expect("memory");
+        here.write(0, b"for the GPU");
+        let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 11)]);
+        // SAFETY: it was just made.
+        write.remote = (address + 1000, unsafe { (*mr).rkey });
+        assert_eq!(here.post(&write), 0);
+        let mut found = [0_u8; 11];
+        // SAFETY: cuda.h's signature; there is room.
+        unsafe {
+            let copy = cuda.get::<unsafe extern "C" fn(*mut c_void, u64, usize, usize) -> u32>("cuMemcpyDtoHAsync_v2");
+            assert_eq!(copy.expect("it")(found.as_mut_ptr().cast(), address + 1000, 11, 0), 0);
+            let wait = cuda
+                .get::<unsafe extern "C" fn() -> u32>("cuCtxSynchronize")
+                .expect("it");
+            assert_eq!(wait(), 0);
+        }
+        assert_eq!((here.ended(), &found), (vec![(1, 0)], b"for the GPU"));
+    });
+}

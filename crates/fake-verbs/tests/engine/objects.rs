@@ -1,0 +1,281 @@
+//! What the library says of its devices, and what is made of them.
+
+use ibverbs_sys::*;
+use serde_json::json;
+
+use crate::driver::*;
+use crate::end::*;
+
+#[test]
+fn devices_are_those_of_the_file() {
+    let machine = json!({"verbs": {
+        "limits": {"vendor_part_id": 4129, "max_qp_wr": 1000},
+        "fw_ver": "28.39.1002",
+        "devices": [
+            {"name": "mlx5_0", "guid": "9803:9b03:0000:0001", "limits": {"max_qp_wr": 500}, "ports": [
+                {"lid": 7, "sm_lid": 3, "state": "init", "active_mtu": 2048, "speed": 64, "width": 16, "pkeys": [0x8001, 0x7fff]},
+                {"link_layer": "ethernet", "max_msg_sz": 4096, "gids": []},
+            ]},
+            {"index": 9, "ports": [{"link_layer": "ethernet", "state": "down", "active_mtu": 1024, "gids": [
+                {"gid": "fe80::1", "type": "roce1", "ifindex": 4}, null, {"gid": "::ffff:192.0.2.1", "type": "roce2"},
+            ]}]},
+        ],
+    }});
+    on("objects::devices_are_those_of_the_file", &machine, |verbs| {
+        let devices = verbs.devices();
+        let names: Vec<String> = devices.iter().map(|device| verbs.name(*device)).collect();
+        assert_eq!(names, ["mlx5_0", "fake_1"]);
+        assert_eq!((verbs.index(devices[0]), verbs.index(devices[1])), (0, 9));
+        assert_eq!(verbs.guid(devices[0]), 0x9803_9b03_0000_0001);
+        let (first, second) = (verbs.open(0), verbs.open(1));
+        let limits = verbs.limits(first);
+        assert_eq!(
+            (limits.vendor_part_id, limits.max_qp_wr, limits.phys_port_cnt),
+            (4129, 500, 2)
+        );
+        assert_eq!(limits.node_guid.to_ne_bytes(), [0x98, 0x03, 0x9b, 0x03, 0, 0, 0, 1]);
+        let version: Vec<u8> = limits.fw_ver.iter().map(|byte| byte.to_ne_bytes()[0]).collect();
+        assert!(version.starts_with(b"28.39.1002\0"));
+        assert_eq!(
+            (verbs.limits(second).max_qp_wr, verbs.limits(second).phys_port_cnt),
+            (1000, 1)
+        );
+
+        let port = verbs.port(first, 1).expect("a port");
+        assert_eq!(
+            (port.lid, port.sm_lid, port.state),
+            (7, 3, ibv_port_state::IBV_PORT_INIT)
+        );
+        assert_eq!((port.max_mtu, port.active_mtu), (IBV_MTU_4096, IBV_MTU_2048));
+        assert_eq!((port.active_speed, port.active_width, port.link_layer), (64, 16, 1));
+        assert_eq!((port.gid_tbl_len, port.pkey_tbl_len, port.phys_state), (1, 2, 5));
+        assert_eq!((verbs.pkey(first, 0), verbs.pkey(first, 1)), (Ok(0x8001), Ok(0x7fff)));
+        assert_eq!(verbs.pkey(first, 2), Err(libc::EINVAL));
+        let port = verbs.port(first, 2).expect("a port");
+        assert_eq!(
+            (port.lid, port.link_layer, port.max_msg_sz, port.gid_tbl_len),
+            (0, 2, 4096, 0)
+        );
+        assert_eq!(verbs.port(first, 3).err(), Some(libc::EINVAL));
+        assert_eq!(verbs.port(first, 0).err(), Some(libc::EINVAL));
+        let port = verbs.port(second, 1).expect("a port");
+        assert_eq!(
+            (port.state, port.phys_state, port.active_mtu),
+            (ibv_port_state::IBV_PORT_DOWN, 2, IBV_MTU_1024)
+        );
+
+        // InfiniBand's first is made of the GUID; an Ethernet port's are those that are said.
+        let made = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x98, 0x03, 0x9b, 0x03, 0, 0, 0, 1];
+        assert_eq!(
+            (verbs.gid(first, 0), verbs.gid(first, 1)),
+            (Ok(made), Err(libc::EINVAL))
+        );
+        let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
+        assert_eq!((verbs.gid(second, 1), verbs.gid(second, 2)), (Ok([0; 16]), Ok(mapped)));
+        let size = size_of::<ibv_gid_entry>();
+        let entry = verbs.gid_entry(second, 0, size).expect("an entry");
+        assert_eq!(
+            (entry.gid_type, entry.ndev_ifindex, entry.port_num),
+            (IBV_GID_TYPE_ROCE_V1, 4, 1)
+        );
+        assert_eq!(verbs.gid_entry(second, 1, size).err(), Some(libc::ENODATA));
+        assert_eq!(verbs.gid_entry(second, 3, size).err(), Some(libc::EINVAL));
+        assert_eq!(verbs.gid_entry(second, 0, size - 1).err(), Some(libc::EINVAL));
+        let table = verbs.gid_table(second, 8).expect("the table");
+        let indexes: Vec<_> = table.iter().map(|entry| (entry.gid_index, entry.gid_type)).collect();
+        assert_eq!(indexes, [(0, IBV_GID_TYPE_ROCE_V1), (2, IBV_GID_TYPE_ROCE_V2)]);
+        assert_eq!(verbs.gid_table(second, 1).err(), Some(-22));
+        assert_eq!((verbs.close(first), verbs.close(first)), (0, libc::EINVAL));
+    });
+}
+
+#[test]
+fn a_machine_may_have_no_device() {
+    on("objects::a_machine_may_have_no_device", &json!({"gpu": {}}), |verbs| {
+        assert!(verbs.devices().is_empty());
+    });
+}
+
+#[test]
+fn what_is_in_use_stays() {
+    on("objects::what_is_in_use_stays", &two(&json!({})), |verbs| {
+        let end = End::new(verbs, 0, RC);
+        let to = ibv_ah_attr {
+            dlid: 9,
+            port_num: 1,
+            ..ibv_ah_attr::default()
+        };
+        let ah = verbs.ah(end.pd, &to).expect("an address");
+        assert_eq!(verbs.ah(end.pd, &ibv_ah_attr { port_num: 2, ..to }), Err(libc::EINVAL));
+        assert_eq!(verbs.free_pd(end.pd), libc::EBUSY);
+        assert_eq!(
+            (verbs.free_cq(end.cq), verbs.free_channel(end.channel)),
+            (libc::EBUSY, libc::EBUSY)
+        );
+        assert_eq!((verbs.free_qp(end.qp), verbs.free_qp(end.qp)), (0, libc::EINVAL));
+        assert_eq!(
+            (verbs.free_pd(end.pd), verbs.free_channel(end.channel)),
+            (libc::EBUSY, libc::EBUSY)
+        );
+        assert_eq!((verbs.free_cq(end.cq), verbs.free_cq(end.cq)), (0, libc::EINVAL));
+        assert_eq!(
+            (verbs.free_channel(end.channel), verbs.free_channel(end.channel)),
+            (0, libc::EINVAL)
+        );
+        assert_eq!((verbs.deregister(end.mr), verbs.free_pd(end.pd)), (0, libc::EBUSY));
+        assert_eq!(
+            (verbs.free_ah(ah), verbs.free_pd(end.pd), verbs.free_pd(end.pd)),
+            (0, 0, libc::EINVAL)
+        );
+        // What a program leaves goes with the context.
+        let left = End::new(verbs, 0, RC);
+        assert_eq!(verbs.close(left.context), 0);
+        assert_eq!(verbs.free_qp(left.qp), libc::EINVAL);
+        assert_eq!(
+            (verbs.free_cq(left.cq), verbs.deregister(left.mr)),
+            (libc::EINVAL, libc::EINVAL)
+        );
+        assert_eq!(verbs.pd(left.context), Err(libc::EINVAL));
+    });
+}
+
+#[test]
+fn a_card_holds_so_much() {
+    let limits = json!({
+        "max_qp": 2, "max_cq": 2, "max_mr": 2, "max_pd": 2, "max_ah": 1, "max_qp_wr": 16, "max_sge": 4, "max_cqe": 100,
+        "max_mr_size": 64, "max_inline_data": 32,
+    });
+    on(
+        "objects::a_card_holds_so_much",
+        &two(&json!({"limits": limits})),
+        |verbs| {
+            let context = verbs.open(0);
+            let pd = verbs.pd(context).expect("a domain");
+            verbs.pd(context).expect("a domain");
+            assert_eq!(verbs.pd(context), Err(libc::ENOMEM));
+            let mut memory = [0_u64; 9];
+            let start = memory.as_mut_ptr().cast();
+            assert_eq!(verbs.register(pd, start, 65, ALL), Err(libc::EINVAL));
+            assert!(verbs.register(pd, start, 64, ALL).is_ok() && verbs.register(pd, start, 64, ALL).is_ok());
+            assert_eq!(verbs.register(pd, start, 64, ALL), Err(libc::ENOMEM));
+            let none = std::ptr::null_mut();
+            assert_eq!(
+                (verbs.cq(context, 101, none), verbs.cq(context, 0, none)),
+                (Err(libc::EINVAL), Err(libc::EINVAL))
+            );
+            let cq = verbs.cq(context, 100, none).expect("a queue");
+            verbs.cq(context, 1, none).expect("a queue");
+            assert_eq!(verbs.cq(context, 1, none), Err(libc::ENOMEM));
+
+            let most = ibv_qp_cap {
+                max_send_wr: 16,
+                max_recv_wr: 16,
+                max_send_sge: 4,
+                max_recv_sge: 4,
+                max_inline_data: 32,
+            };
+            let wanted = ibv_qp_init_attr {
+                send_cq: cq,
+                recv_cq: cq,
+                cap: most,
+                qp_type: RC,
+                ..ibv_qp_init_attr::default()
+            };
+            let with = |cap: ibv_qp_cap| verbs.qp(pd, &mut ibv_qp_init_attr { cap, ..wanted });
+            for more in [
+                ibv_qp_cap {
+                    max_send_wr: 17,
+                    ..most
+                },
+                ibv_qp_cap {
+                    max_recv_wr: 17,
+                    ..most
+                },
+                ibv_qp_cap {
+                    max_send_sge: 5,
+                    ..most
+                },
+                ibv_qp_cap {
+                    max_recv_sge: 5,
+                    ..most
+                },
+                ibv_qp_cap {
+                    max_inline_data: 33,
+                    ..most
+                },
+            ] {
+                assert_eq!(with(more), Err(libc::EINVAL));
+            }
+            assert_eq!(
+                verbs.qp(pd, &mut ibv_qp_init_attr { qp_type: 8, ..wanted }),
+                Err(libc::EINVAL)
+            );
+            assert_eq!(
+                verbs.qp(
+                    pd,
+                    &mut ibv_qp_init_attr {
+                        send_cq: none.cast(),
+                        ..wanted
+                    }
+                ),
+                Err(libc::EINVAL)
+            );
+            let qp = with(most).expect("a queue pair");
+            assert_eq!(verbs.query(qp).1.cap.max_inline_data, 32);
+            assert!(with(most).is_ok());
+            assert_eq!(with(most), Err(libc::ENOMEM));
+            let to = ibv_ah_attr {
+                dlid: 9,
+                port_num: 1,
+                ..ibv_ah_attr::default()
+            };
+            assert!(verbs.ah(pd, &to).is_ok());
+            assert_eq!(verbs.ah(pd, &to), Err(libc::ENOMEM));
+        },
+    );
+}
+
+#[test]
+fn statuses_have_names() {
+    on("objects::statuses_have_names", &two(&json!({})), |verbs| {
+        // As the library of rdma-core 44 has them.
+        for (status, words) in [
+            (0, "success"),
+            (4, "local protection error"),
+            (5, "Work Request Flushed Error"),
+            (12, "transport retry counter exceeded"),
+            (23, "TM software rendezvous"),
+            (24, "unknown"),
+        ] {
+            assert_eq!(verbs.words(status).to_string_lossy(), words);
+        }
+    });
+}
+
+/// The machines that this crate keeps, by the link layers of their devices and the lengths of their GID tables.
+macro_rules! kept {
+    ($( $name:ident: $machine:literal => $wanted:expr; )*) => { $(
+        #[test]
+        fn $name() {
+            let file = fake_nvml_build::verbs::machine($machine);
+            let text = std::fs::read_to_string(file).expect("the file");
+            let machine = serde_json::from_str(&text).expect("JSON");
+            on(concat!("objects::", stringify!($name)), &machine, |verbs| {
+                let names: Vec<String> = verbs.devices().iter().map(|device| verbs.name(*device)).collect();
+                assert_eq!(names, ["mlx5_0", "mlx5_1"]);
+                let (link_layer, gids): (u8, usize) = $wanted;
+                for device in 0..2 {
+                    let context = verbs.open(device);
+                    let port = verbs.port(context, 1).expect("a port");
+                    assert_eq!((port.state, port.link_layer), (ibv_port_state::IBV_PORT_ACTIVE, link_layer));
+                    assert_eq!(verbs.gid_table(context, 8).map(|table| table.len()).ok(), Some(gids));
+                }
+            });
+        }
+    )* };
+}
+
+kept! {
+    two_infiniband_cards: "two" => (1, 1);
+    two_ethernet_cards: "roce" => (2, 4);
+}
