@@ -43,6 +43,12 @@ pub enum Trouble {
         /// Its state.
         state: String,
     },
+    /// A port went down.
+    #[error("port {0} went down meanwhile: see its cable and the switch, and gdr doctor --only rdma.port")]
+    PortDown(String),
+    /// A card failed.
+    #[error("{0} has failed: see the kernel's log")]
+    CardFailed(String),
     /// A port has no GID at an index.
     #[error("port {port} has no GID at index {index}: ibv_devinfo -v shows those it has")]
     NoGid {

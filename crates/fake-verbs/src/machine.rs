@@ -40,7 +40,7 @@
 //!   `"opcode"`: only those are counted: `"send"`, `"write"`, `"read"`, `"fetch_add"`, `"compare_swap"`, or `"recv"`, which
 //!   counts messages that a queue pair of the device receives.
 //! - `"swallow": 5`: the fifth and all later ones never complete and move nothing, even if the queue pair fails.
-//! - `"corrupt": {"every": 2, "as": "flip"}`: of every second that moves bytes, these arrive as zeros (`"zero"`), not at all
+//! - `"corrupt": {"every": 2, "as": "flip"}`: of every second that moves bytes, an atomic operation too, these arrive as zeros (`"zero"`), not at all
 //!   (`"drop"`) or with a bit of the middle byte wrong (`"flip"`), and success is told. `"opcode"` as above, `"over": 64` counts
 //!   only larger ones, `"memory": "device"` (or `"host"`) only those that touch device memory (or none). Also a list of such.
 //! - `"port_down_after": 10`, in a port, a device or `verbs`: with the port's tenth work request it goes down, with

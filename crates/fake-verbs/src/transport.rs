@@ -6,7 +6,7 @@ use ibverbs_sys::{
 };
 
 use crate::abi::{Completion, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element};
-use crate::bytes::{Segment, after, carry, change, first, length};
+use crate::bytes::{Delivery, Segment, after, carry, change, first, length};
 use crate::device::attributes;
 use crate::fate::{Fate, vendor_error};
 use crate::machine::{gid_at, lid, of_port};
@@ -288,16 +288,20 @@ impl World {
         let Some(word) = remote.first().filter(|word| word.address.is_multiple_of(8)) else {
             return self.refused(far, status::IBV_WC_REM_INV_REQ_ERR);
         };
+        let (address, is_device_memory, device) = (word.address, word.is_device_memory, end.device);
+        // What is lost on the way there changes nothing; what is spoilt is what comes back.
+        let how = self.delivery(device, name_of(work.opcode), 8, is_device_memory);
         let adds = work.opcode == ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
         let changed = |old: u64| match adds {
+            _ if how == Delivery::Nothing => old,
             true => old.wrapping_add(operands.0),
             false if old == operands.0 => operands.1,
             false => old,
         };
         // SAFETY: registered memory of 8 bytes, aligned, which stays mapped for as long as it is registered.
-        let old = unsafe { change(word.address, changed) };
+        let old = unsafe { change(address, changed) };
         // SAFETY: the word is ours, and `local` is registered memory of 8 bytes.
-        unsafe { carry(&[own(&old.to_ne_bytes())], local, crate::bytes::Delivery::Bytes) };
+        unsafe { carry(&[own(&old.to_ne_bytes())], local, how) };
         Outcome::Ended(Ok(8))
     }
 
@@ -404,7 +408,7 @@ impl World {
         }
         if let Some(header) = &message.header {
             // SAFETY: the header is ours, and the room registered memory, which stays mapped for as long as it is so.
-            unsafe { carry(&[own(header)], &first(&room, HEADER), crate::bytes::Delivery::Bytes) };
+            unsafe { carry(&[own(header)], &first(&room, HEADER), Delivery::Bytes) };
         }
         self.carry(from, work, message.payload, &first(&after(&room, before), bytes));
         let completion = Completion {

@@ -1,6 +1,6 @@
 //! What the two ends say to each other, and over what.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -143,6 +143,9 @@ pub trait Control {
 
     /// Hears what the other end says, which may take so long.
     fn hear(&mut self, patience: Duration) -> Result<Message, Gone>;
+
+    /// Whether the other end goes on, without waiting for it: [`Gone`], or why it cannot.
+    fn look(&mut self) -> Result<Option<String>, Gone>;
 }
 
 /// The other end does not answer.
@@ -160,6 +163,8 @@ pub enum Gone {
 pub struct Here {
     to: Sender<Message>,
     from: Receiver<Message>,
+    /// What was said already, and not heard yet.
+    said: Option<Message>,
     patience: Duration,
 }
 
@@ -167,7 +172,12 @@ impl Here {
     /// Both sides of the way between them; they wait this long for each other, beyond what a step takes.
     pub fn pair(patience: Duration) -> (Self, Self) {
         let ((to_far, from_near), (to_near, from_far)) = (channel(), channel());
-        let side = |to, from| Self { to, from, patience };
+        let side = |to, from| Self {
+            to,
+            from,
+            said: None,
+            patience,
+        };
         (side(to_far, from_far), side(to_near, from_near))
     }
 }
@@ -178,10 +188,27 @@ impl Control for Here {
     }
 
     fn hear(&mut self, patience: Duration) -> Result<Message, Gone> {
+        if let Some(message) = self.said.take() {
+            return Ok(message);
+        }
         let patience = patience + self.patience;
         self.from.recv_timeout(patience).map_err(|error| match error {
             RecvTimeoutError::Timeout => Gone::Silent(patience),
             RecvTimeoutError::Disconnected => Gone::Ended,
+        })
+    }
+
+    fn look(&mut self) -> Result<Option<String>, Gone> {
+        if self.said.is_none() {
+            self.said = match self.from.try_recv() {
+                Ok(message) => Some(message),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => return Err(Gone::Ended),
+            };
+        }
+        Ok(match &self.said {
+            Some(Message::Failed(why)) => Some(why.clone()),
+            _ => None,
         })
     }
 }

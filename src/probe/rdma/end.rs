@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use gpu::Pattern;
 use verbs::{
-    Access, Address, Behaviour, Buffer, Completion, CompletionQueue, Context, Domain, Gid, LinkLayer, Pages, Peer,
-    PortState, QueuePair, QueuePairOptions, Region, Remote, Route, Rts, Transport,
+    Access, Address, Behaviour, Buffer, Completion, CompletionQueue, Context, Domain, Event, Gid, LinkLayer, Pages,
+    Peer, PortState, QueuePair, QueuePairOptions, Region, Remote, Route, Rts, Transport,
 };
 
 use super::control::{Control, Endpoint, Message, Offer};
@@ -161,6 +161,19 @@ impl End {
         })
     }
 
+    /// What lies behind a failure: the device may have said that its port went down, or that it failed itself.
+    pub fn cause(&self, trouble: Trouble) -> Trouble {
+        loop {
+            let port = format!("{}:{}", self.port.device, self.port.number);
+            match self.context.event(Duration::ZERO) {
+                Ok(Some(Event::PortDown(number))) if number == self.port.number => return Trouble::PortDown(port),
+                Ok(Some(Event::Device)) => return Trouble::CardFailed(self.port.device.clone()),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return trouble,
+            }
+        }
+    }
+
     /// Writes a pattern to the start of its memory.
     pub fn fill(&self, bytes: usize, pattern: Pattern) -> Result<(), Trouble> {
         let mut text = vec![0; bytes.next_multiple_of(4)];
@@ -204,14 +217,14 @@ impl Queue {
     }
 
     /// Waits until there is one at least.
-    pub fn wait(&mut self) -> Result<usize, Trouble> {
+    pub fn wait(&mut self, control: &mut dyn Control) -> Result<usize, Trouble> {
         let mut waiting = Waiting::new(self.patience);
         loop {
             let count = self.look()?.len();
             if count > 0 {
                 return Ok(count);
             }
-            waiting.look("a completion")?;
+            waiting.look("a completion", control)?;
         }
     }
 }
@@ -238,10 +251,13 @@ impl Waiting {
         self.looks.is_multiple_of(LOOKS)
     }
 
-    /// It was not there yet.
-    pub fn look(&mut self, what: &'static str) -> Result<(), Trouble> {
+    /// It was not there yet; now and then the other end may have said why.
+    pub fn look(&mut self, what: &'static str, control: &mut dyn Control) -> Result<(), Trouble> {
         self.looks += 1;
         if self.looks.is_multiple_of(LOOKS) {
+            if let Some(why) = control.look()? {
+                return Err(Trouble::Far(why));
+            }
             let begun = *self.begun.get_or_insert_with(Instant::now);
             if begun.elapsed() > self.patience {
                 return Err(Trouble::Late {

@@ -74,19 +74,24 @@ pub fn lead(
         teller,
         seed: 0,
     };
-    leader.all().inspect_err(|trouble| tell_why(leader.control, trouble))
+    leader
+        .all()
+        .map_err(|trouble| told(leader.end, leader.control, trouble))
 }
 
 /// Does what the other end says, until that says that it was all.
 pub fn follow(end: &mut End, control: &mut dyn Control) -> Result<(), Trouble> {
-    obey(end, control).inspect_err(|trouble| tell_why(control, trouble))
+    obey(end, control).map_err(|trouble| told(end, control, trouble))
 }
 
-/// The other end need not wait for what does not come. Where it is the one that failed, it knows.
-fn tell_why(control: &mut dyn Control, trouble: &Trouble) {
-    if !trouble.is_of_the_far_end() {
-        let _ = control.tell(Message::Failed(gpu::sentence(trouble)));
+/// Why an end cannot go on, which the other one hears: it need not wait for what does not come.
+fn told(end: &End, control: &mut dyn Control, trouble: Trouble) -> Trouble {
+    if trouble.is_of_the_far_end() {
+        return trouble;
     }
+    let trouble = end.cause(trouble);
+    let _ = control.tell(Message::Failed(gpu::sentence(&trouble)));
+    trouble
 }
 
 struct Leader<'l, 't> {
@@ -180,7 +185,7 @@ impl Leader<'_, '_> {
             kind => work(kind, joined),
         };
         joined.pair.send(&Request::new(1, work, &pieces))?;
-        joined.sent.wait()?;
+        joined.sent.wait(self.control)?;
         let there = self.found(allowance(bytes))?;
         let here = match kind {
             Kind::Read => self
@@ -207,7 +212,7 @@ impl Leader<'_, '_> {
                 depth,
             };
             self.begin(&label, bytes, step, time)?;
-            let samples = drive(self.end, joined, kind, bytes, (count, depth))?;
+            let samples = drive(self.end, joined, kind, bytes, (count, depth), self.control)?;
             self.found(time)?;
             Ok(samples)
         };
@@ -227,7 +232,7 @@ impl Leader<'_, '_> {
         let mut run = |count: u32, time: Duration| -> Result<Vec<f64>, Trouble> {
             prepare(self.end, joined, kind, bytes, count)?;
             self.begin(&label, bytes, Step::Turns { kind, bytes, count }, time)?;
-            let samples = play(self.end, joined, kind, (bytes, count), First::We)?;
+            let samples = play(self.end, joined, kind, (bytes, count), First::We, self.control)?;
             self.found(time)?;
             Ok(samples)
         };
@@ -277,7 +282,7 @@ fn obey(end: &mut End, control: &mut dyn Control) -> Result<(), Trouble> {
                 if kind.is_received() {
                     let receiving = Receiving::begin(end, joined, bytes, count)?;
                     control.tell(Message::Ready)?;
-                    receiving.finish(end, joined, bytes)?;
+                    receiving.finish(end, joined, bytes, control)?;
                 } else {
                     control.tell(Message::Ready)?;
                 }
@@ -288,7 +293,7 @@ fn obey(end: &mut End, control: &mut dyn Control) -> Result<(), Trouble> {
                 prepare(end, joined, kind, bytes, count)?;
                 control.tell(Message::Ready)?;
                 if kind == Kind::Write || kind.is_received() {
-                    play(end, joined, kind, (bytes, count), First::They)?;
+                    play(end, joined, kind, (bytes, count), First::They, control)?;
                 }
                 done(control, allowance(bytes.saturating_mul(count as usize)))?;
                 None
@@ -325,7 +330,7 @@ fn verified(
     }
     control.tell(Message::Ready)?;
     if kind.is_received() {
-        joined.received.wait()?;
+        joined.received.wait(control)?;
     }
     done(control, allowance(bytes))?;
     match kind {

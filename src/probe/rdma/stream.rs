@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use verbs::{Piece, Request, Work};
 
-use super::control::Kind;
+use super::control::{Control, Kind};
 use super::end::{End, Joined, Waiting};
 use crate::probe::trouble::Trouble;
 
@@ -16,6 +16,7 @@ pub fn drive(
     kind: Kind,
     bytes: usize,
     (count, depth): (u32, u32),
+    control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
     let pieces = [end.region.piece(0, bytes)?];
     let inline = bytes <= joined.pair.inline_bytes() as usize && kind != Kind::Read;
@@ -42,7 +43,7 @@ pub fn drive(
             .next_back()
             .map(|completion| completion.id);
         let Some(last) = last else {
-            waiting.look("the completion of a request")?;
+            waiting.look("the completion of a request", control)?;
             continue;
         };
         let before = done / depth;
@@ -82,10 +83,16 @@ impl Receiving {
     }
 
     /// Takes all, and posts a buffer again for each.
-    pub fn finish(mut self, end: &End, joined: &mut Joined, bytes: usize) -> Result<(), Trouble> {
+    pub fn finish(
+        mut self,
+        end: &End,
+        joined: &mut Joined,
+        bytes: usize,
+        control: &mut dyn Control,
+    ) -> Result<(), Trouble> {
         let piece = end.region.piece(0, bytes)?;
         while self.received < self.count {
-            let arrived = joined.received.wait()? as u32;
+            let arrived = joined.received.wait(control)? as u32;
             self.received += arrived;
             for _ in 0..arrived {
                 if self.posted < self.count {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use verbs::{Request, Work};
 
-use super::control::Kind;
+use super::control::{Control, Kind};
 use super::end::{End, Joined, Waiting};
 use super::stream::work;
 use crate::probe::trouble::Trouble;
@@ -25,11 +25,14 @@ pub fn play(
     kind: Kind,
     (bytes, count): (usize, u32),
     first: First,
+    control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
     match kind {
-        Kind::Write => written(end, joined, bytes, count, first),
-        Kind::Read | Kind::FetchAdd | Kind::CompareSwap => fetched(end, joined, kind, bytes, count),
-        Kind::Send | Kind::SendImmediate | Kind::WriteImmediate => sent(end, joined, kind, bytes, count, first),
+        Kind::Write => written(end, joined, bytes, count, first, control),
+        Kind::Read | Kind::FetchAdd | Kind::CompareSwap => fetched(end, joined, kind, bytes, count, control),
+        Kind::Send | Kind::SendImmediate | Kind::WriteImmediate => {
+            sent(end, joined, kind, bytes, count, first, control)
+        }
     }
 }
 
@@ -47,7 +50,14 @@ pub fn prepare(end: &End, joined: &mut Joined, kind: Kind, bytes: usize, count: 
 }
 
 /// The last byte of a message tells that it is there: a card writes in order.
-fn written(end: &End, joined: &mut Joined, bytes: usize, count: u32, first: First) -> Result<Vec<f64>, Trouble> {
+fn written(
+    end: &End,
+    joined: &mut Joined,
+    bytes: usize,
+    count: u32,
+    first: First,
+    control: &mut dyn Control,
+) -> Result<Vec<f64>, Trouble> {
     let half = end.buffer.len() / 2;
     let pieces = [end.region.piece(0, bytes)?];
     let inline = bytes <= joined.pair.inline_bytes() as usize;
@@ -60,10 +70,10 @@ fn written(end: &End, joined: &mut Joined, bytes: usize, count: u32, first: Firs
     for turn in 1..=count {
         // Never what is there: the one before it, or 0.
         let mark = (turn % 255 + 1) as u8;
-        let arrives = |joined: &mut Joined| -> Result<(), Trouble> {
+        let arrives = |joined: &mut Joined, control: &mut dyn Control| -> Result<(), Trouble> {
             let mut waiting = Waiting::new(end.patience);
             while end.buffer.load(half + bytes - 1)? != mark {
-                waiting.look("a write of the other end")?;
+                waiting.look("a write of the other end", control)?;
                 if waiting.is_long() {
                     // A request that failed tells why.
                     joined.sent.look()?;
@@ -72,13 +82,13 @@ fn written(end: &End, joined: &mut Joined, bytes: usize, count: u32, first: Firs
             Ok(())
         };
         if first == First::They {
-            arrives(joined)?;
+            arrives(joined, control)?;
         }
         end.buffer.store(bytes - 1, mark)?;
         joined.pair.send(&request)?;
-        joined.sent.wait()?;
+        joined.sent.wait(control)?;
         if first == First::We {
-            arrives(joined)?;
+            arrives(joined, control)?;
         }
         let now = Instant::now();
         times.push(now.duration_since(begun).as_secs_f64());
@@ -94,6 +104,7 @@ fn sent(
     bytes: usize,
     count: u32,
     first: First,
+    control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
     let half = end.region.len() / 2;
     let (pieces, into) = ([end.region.piece(0, bytes)?], end.region.piece(half, bytes)?);
@@ -109,8 +120,8 @@ fn sent(
     let mut times = Vec::with_capacity(count as usize);
     let mut begun = Instant::now();
     for _ in 0..count {
-        let mut arrives = |joined: &mut Joined| -> Result<(), Trouble> {
-            joined.received.wait()?;
+        let mut arrives = |joined: &mut Joined, control: &mut dyn Control| -> Result<(), Trouble> {
+            joined.received.wait(control)?;
             if posted < count {
                 posted += 1;
                 joined.pair.receive(0, &[into])?;
@@ -118,12 +129,12 @@ fn sent(
             Ok(())
         };
         if first == First::They {
-            arrives(joined)?;
+            arrives(joined, control)?;
         }
         joined.pair.send(&request)?;
-        joined.sent.wait()?;
+        joined.sent.wait(control)?;
         if first == First::We {
-            arrives(joined)?;
+            arrives(joined, control)?;
         }
         let now = Instant::now();
         times.push(now.duration_since(begun).as_secs_f64());
@@ -132,14 +143,21 @@ fn sent(
     Ok(times)
 }
 
-fn fetched(end: &End, joined: &mut Joined, kind: Kind, bytes: usize, count: u32) -> Result<Vec<f64>, Trouble> {
+fn fetched(
+    end: &End,
+    joined: &mut Joined,
+    kind: Kind,
+    bytes: usize,
+    count: u32,
+    control: &mut dyn Control,
+) -> Result<Vec<f64>, Trouble> {
     let pieces = [end.region.piece(0, bytes)?];
     let request = Request::new(0, work(kind, joined), &pieces);
     let mut times = Vec::with_capacity(count as usize);
     for _ in 0..count {
         let begun = Instant::now();
         joined.pair.send(&request)?;
-        joined.sent.wait()?;
+        joined.sent.wait(control)?;
         times.push(begun.elapsed().as_secs_f64());
     }
     Ok(times)
