@@ -14,6 +14,7 @@ pub mod host;
 mod integrity;
 mod lanes;
 pub mod p2p;
+pub mod rdma;
 pub mod request;
 pub mod sampling;
 pub mod statistics;

@@ -1,0 +1,307 @@
+//! The side that listens: it waits for its peer, turns others away, and tells who comes later that it is busy.
+
+use std::io::Read as _;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Terms;
+use super::error::Error;
+use super::link::Link;
+use super::socket::{again, any_ready, drain, write_all};
+use super::wire::{Greeting, Lines, line, quote};
+
+/// How often a wait asks whether somebody wants to stop.
+const SLICE: Duration = Duration::from_millis(50);
+/// How long who came may take to say what it is.
+const INTRODUCTION: Duration = Duration::from_secs(5);
+/// So many are heard at a time; the others wait in the kernel.
+const HEARD: usize = 16;
+/// So many are told of.
+const TOLD: usize = 32;
+
+/// A port that is listened on.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+/// Somebody who came and did not introduce itself yet.
+struct Newcomer {
+    stream: TcpStream,
+    address: SocketAddr,
+    lines: Lines,
+    since: Instant,
+}
+
+/// What came of a newcomer.
+enum Heard {
+    /// Nothing yet.
+    Waiting,
+    /// It is the peer.
+    Peer(Greeting),
+    /// It is a gdr that speaks another protocol.
+    Protocol(Error),
+    /// It is none; in words that go after its address.
+    Stranger(String),
+}
+
+/// Listens at an address and waits for the peer: [`Listener::bind`] and [`Listener::accept`] in one.
+pub fn listen<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+    address: SocketAddr,
+    terms: &Terms<'a>,
+    note: &mut dyn FnMut(String),
+) -> Result<Link<'a, M>, Error> {
+    Listener::bind(address)?.accept(terms, note)
+}
+
+impl Listener {
+    /// Listens at this address, and no other; port 0 is a port that is free.
+    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
+        let failed = |error: std::io::Error| Error::Listen {
+            address,
+            why: error.to_string(),
+        };
+        let socket = TcpListener::bind(address).map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Self { socket, address })
+    }
+
+    /// Where it listens, with the port that it got.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits for the peer. Who comes and is none is told so, is noted, and ends no wait.
+    pub fn accept<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+        self,
+        terms: &Terms<'a>,
+        note: &mut dyn FnMut(String),
+    ) -> Result<Link<'a, M>, Error> {
+        if self.address.ip().is_unspecified() {
+            note(format!(
+                "listening on all addresses: whoever reaches this machine reaches port {}",
+                self.address.port()
+            ));
+        }
+        let begun = Instant::now();
+        let mut newcomers: Vec<Newcomer> = Vec::new();
+        let mut others = Others::default();
+        loop {
+            if (terms.interrupted)() {
+                return Err(Error::Interrupted);
+            }
+            if Instant::now() >= terms.until {
+                return Err(Error::NobodyCame {
+                    address: self.address,
+                    waited: begun.elapsed(),
+                    turned_away: others.in_words(),
+                });
+            }
+            self.wait(&newcomers);
+            while newcomers.len() < HEARD {
+                let Ok((stream, address)) = self.socket.accept() else {
+                    break;
+                };
+                newcomers.extend(Newcomer::new(stream, address));
+            }
+            let mut waiting = Vec::new();
+            for mut who in newcomers {
+                match who.hear(terms) {
+                    Heard::Waiting => waiting.push(who),
+                    Heard::Peer(greeting) if who.answer(terms, None) => {
+                        let porter = Porter::start(self.socket, who.address, terms)?;
+                        return Link::new(who.stream, who.address, greeting, who.lines, Some(porter), terms);
+                    }
+                    Heard::Peer(_) => others.turned_away(who.address, "it left again", note),
+                    Heard::Protocol(error) => {
+                        who.answer(terms, None);
+                        return Err(error);
+                    }
+                    Heard::Stranger(why) => {
+                        who.answer(terms, Some(format!("it waits for another: {why}")));
+                        others.turned_away(who.address, &why, note);
+                    }
+                }
+            }
+            newcomers = waiting;
+        }
+    }
+
+    /// Waits a little for somebody to come, or to say something.
+    fn wait(&self, newcomers: &[Newcomer]) {
+        let mut waiting: Vec<PollFd<'_>> = newcomers
+            .iter()
+            .map(|newcomer| PollFd::from_borrowed_fd(newcomer.stream.as_fd(), PollFlags::IN))
+            .collect();
+        if newcomers.len() < HEARD {
+            waiting.push(PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN));
+        }
+        any_ready(&mut waiting, SLICE);
+    }
+}
+
+impl Newcomer {
+    fn new(stream: TcpStream, address: SocketAddr) -> Option<Self> {
+        stream.set_nonblocking(true).ok()?;
+        // A connection that delays small lines is slower, and no worse.
+        let _ = stream.set_nodelay(true);
+        Some(Self {
+            stream,
+            address,
+            lines: Lines::default(),
+            since: Instant::now(),
+        })
+    }
+
+    /// What it has said by now.
+    fn hear(&mut self, terms: &Terms<'_>) -> Heard {
+        let stranger = |why: &str| Heard::Stranger(why.to_owned());
+        let mut buffer = [0; 16384];
+        match (&self.stream).read(&mut buffer) {
+            Ok(0) if self.lines.begun().is_empty() => return stranger("it came and left without a word"),
+            Ok(0) => return Heard::Stranger(format!("it sent {} and left", quote(self.lines.begun()))),
+            Ok(count) => self.lines.feed(&buffer[..count]),
+            Err(error) if again(&error) => {}
+            Err(error) => return Heard::Stranger(format!("it left ({error})")),
+        }
+        let foreign = |bytes: &[u8]| Heard::Stranger(format!("it is no gdr, and sent {}", quote(bytes)));
+        if !Greeting::may_begin(self.lines.begun()) {
+            return foreign(self.lines.begun());
+        }
+        let line = match self.lines.take() {
+            Ok(Some(line)) => line,
+            Ok(None) if self.since.elapsed() < INTRODUCTION => return Heard::Waiting,
+            Ok(None) if self.lines.begun().is_empty() => return stranger("it said nothing"),
+            Ok(None) | Err(_) => return foreign(self.lines.begun()),
+        };
+        match Greeting::parse(&line) {
+            Ok(greeting) if greeting.token == terms.token => Heard::Peer(greeting),
+            Ok(_) => stranger("it is a gdr of another run"),
+            Err(unread) => match unread.error(self.address, terms) {
+                Some(error) => Heard::Protocol(error),
+                None => foreign(&line),
+            },
+        }
+    }
+
+    /// Greets it, or says why it is not taken; false where it takes no answer.
+    fn answer(&self, terms: &Terms<'_>, refused: Option<String>) -> bool {
+        let greeting = Greeting {
+            token: None,
+            refused,
+            ..Greeting::of(terms)
+        };
+        line(&greeting).is_ok_and(|line| {
+            let until = Instant::now() + Duration::from_millis(500);
+            write_all(&self.stream, &line, until, &|| !(terms.interrupted)()).is_ok()
+        })
+    }
+}
+
+/// Those who came and were no peer.
+#[derive(Default)]
+struct Others {
+    count: usize,
+    last: String,
+}
+
+impl Others {
+    fn turned_away(&mut self, who: SocketAddr, why: &str, note: &mut dyn FnMut(String)) {
+        self.count += 1;
+        self.last = format!("{who}: {why}");
+        if self.count <= TOLD {
+            note(format!("still listening; turned away {}", self.last));
+        } else if self.count == TOLD + 1 {
+            note("still listening; those who are turned away from here on are not told of".to_owned());
+        }
+    }
+
+    /// What goes after "nobody came".
+    fn in_words(&self) -> String {
+        match self.count {
+            0 => String::new(),
+            1 => format!(" but one that was turned away ({})", self.last),
+            more => format!(" but {more} that were turned away (the last {})", self.last),
+        }
+    }
+}
+
+/// Tells whoever comes while there is a peer that this side is busy. It ends when it is dropped.
+pub struct Porter {
+    stop: Arc<AtomicBool>,
+    notes: Arc<Mutex<Vec<String>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Porter {
+    fn start(socket: TcpListener, peer: SocketAddr, terms: &Terms<'_>) -> Result<Self, Error> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let busy = Greeting {
+            token: None,
+            refused: Some(format!("it is busy with {peer}")),
+            ..Greeting::of(terms)
+        };
+        let answer = line(&busy).map_err(|why| Error::Unsendable { why })?;
+        let thread = std::thread::Builder::new().name("rendezvous-busy".to_owned()).spawn({
+            let (stop, notes) = (Arc::clone(&stop), Arc::clone(&notes));
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    any_ready(&mut [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)], SLICE);
+                    if let Ok((stream, address)) = socket.accept() {
+                        {
+                            let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
+                            if notes.len() < TOLD {
+                                notes.push(format!("{address} came while this side was busy, and was told so"));
+                            }
+                        }
+                        turn_away(&stream, &answer);
+                    }
+                }
+            }
+        });
+        Ok(Self {
+            stop,
+            notes,
+            thread: Some(thread.map_err(|error| Error::System {
+                what: "no thread can be started".to_owned(),
+                why: error.to_string(),
+            })?),
+        })
+    }
+
+    /// Who came.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Porter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // The port is free once this returns; a panic of the thread is no reason for another.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Says a line to somebody and reads what it says for a moment: what is not read takes the line with it.
+fn turn_away(stream: &TcpStream, answer: &[u8]) {
+    let until = Instant::now() + Duration::from_millis(300);
+    if stream.set_nonblocking(true).is_err() || write_all(stream, answer, until, &|| true).is_err() {
+        return;
+    }
+    let _ = stream.shutdown(Shutdown::Write);
+    drain(stream, until);
+}
