@@ -18,6 +18,8 @@ use super::wire::{Greeting, Lines, line, quote};
 const SLICE: Duration = Duration::from_millis(50);
 /// How long one address may take to answer at all.
 const ADDRESS: Duration = Duration::from_secs(2);
+/// What is left of the time for a try that says nothing new.
+const HURRIED: Duration = Duration::from_millis(500);
 /// How long until it is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// No more addresses of a name are tried than this.
@@ -42,13 +44,22 @@ pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     let begun = Instant::now();
-    let mut told = false;
+    let mut why = String::new();
     loop {
-        let why = match attempt(host, port, terms, terms.until) {
+        let last = terms.until.saturating_duration_since(Instant::now()) < HURRIED;
+        match attempt(host, port, terms, terms.until) {
             Attempt::Linked(link) => return Ok(link),
             Attempt::Never(error) => return Err(error),
-            Attempt::NotYet(why) => why,
-        };
+            // A try that had no time says less than the one before.
+            Attempt::NotYet(_) if last && !why.is_empty() => {}
+            Attempt::NotYet(said) => {
+                if why.is_empty() {
+                    note(format!("waiting for a gdr at {}: {said}", at(host, port)));
+                }
+                why = said;
+            }
+        }
+        pause(PAUSE, terms)?;
         if Instant::now() >= terms.until {
             return Err(Error::NotReached {
                 at: at(host, port),
@@ -56,11 +67,6 @@ pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
                 why,
             });
         }
-        if !told {
-            note(format!("waiting for a gdr at {}: {why}", at(host, port)));
-            told = true;
-        }
-        pause(PAUSE, terms)?;
     }
 }
 

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::place::Launcher;
+
 /// Why there is no peer, or no peer any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -149,6 +151,14 @@ pub enum Error {
     Rank {
         /// Its number.
         rank: u32,
+    },
+    /// Nothing says where the first of the processes is.
+    #[error(
+        "{launcher} does not say where process 0 is; give both a file to meet by, on a filesystem that both machines see"
+    )]
+    NoMeetingPoint {
+        /// What launched them.
+        launcher: Launcher,
     },
     /// The file to meet by cannot be written, or said nothing of use in time.
     #[error("the two processes cannot meet by {}: {why}; it must be a file on a filesystem that both machines see and both may write", .path.display())]

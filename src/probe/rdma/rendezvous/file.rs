@@ -206,17 +206,17 @@ fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
             }
             Err(why) => why,
         };
+        if why != told {
+            note(format!("waiting for {}: {why}", path.display()));
+            told.clone_from(&why);
+        }
+        pause(PAUSE, terms)?;
         if Instant::now() >= terms.until {
             return Err(Error::File {
                 path: path.to_owned(),
                 why,
             });
         }
-        if why != told {
-            note(format!("waiting for {}: {why}", path.display()));
-            told = why;
-        }
-        pause(PAUSE, terms)?;
     }
 }
 

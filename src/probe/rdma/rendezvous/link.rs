@@ -1,7 +1,7 @@
 //! The caller's end of a connection between two processes: messages, and the end of one side told to the other.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ pub struct Link<'a, M> {
     local: SocketAddr,
     interrupted: &'a (dyn Fn() -> bool + Sync),
     /// The last error that the caller was given.
-    seen: Option<Error>,
+    seen: Mutex<Option<Error>>,
 }
 
 impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
@@ -83,12 +83,12 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
             },
             local,
             interrupted: terms.interrupted,
-            seen: None,
+            seen: Mutex::new(None),
         })
     }
 
     /// Sends a message. It may have left when this returns, but nobody knows that it was received.
-    pub fn send(&mut self, message: &M) -> Result<(), Error> {
+    pub fn send(&self, message: &M) -> Result<(), Error> {
         let line = match Envelope::Message(message).line() {
             Ok(line) => line,
             Err(why) => return Err(self.saw(Error::Unsendable { why })),
@@ -120,7 +120,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
     }
 
     /// Receives the next message.
-    pub fn receive(&mut self, until: Instant) -> Result<M, Error> {
+    pub fn receive(&self, until: Instant) -> Result<M, Error> {
         let begun = Instant::now();
         loop {
             let (message, ending, done) = {
@@ -153,14 +153,14 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
     }
 
     /// Sends a message and receives one.
-    pub fn exchange(&mut self, mine: &M, until: Instant) -> Result<M, Error> {
+    pub fn exchange(&self, mine: &M, until: Instant) -> Result<M, Error> {
         self.send(mine)?;
         self.receive(until)
     }
 
     /// Why there is no going on, if so: the other side failed or is gone, or somebody asked to stop. Messages that came
     /// before can still be received. An other side that is done is no trouble until something is wanted of it.
-    pub fn trouble(&mut self) -> Option<Error> {
+    pub fn trouble(&self) -> Option<Error> {
         let ending = self.shared.state().ending.clone();
         match ending {
             Some(error) => Some(self.saw(error)),
@@ -188,13 +188,13 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
     }
 
     /// Keeps an error for the other side.
-    fn saw(&mut self, error: Error) -> Error {
-        self.seen = Some(error.clone());
+    fn saw(&self, error: Error) -> Error {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
         error
     }
 
     /// Somebody asked to stop: the other side is told at once.
-    fn interrupt(&mut self) -> Error {
+    fn interrupt(&self) -> Error {
         self.shared.end(Error::Interrupted);
         self.shared.last_words(&failed(&to_the_other_side(&Error::Interrupted)));
         self.saw(Error::Interrupted)
@@ -260,7 +260,8 @@ impl<M> Link<'_, M> {
 
 impl<M> Drop for Link<'_, M> {
     fn drop(&mut self) {
-        let why = match &self.seen {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let why = match &seen {
             Some(error) => to_the_other_side(error),
             None => "it ended before it was done; see what it printed".to_owned(),
         };

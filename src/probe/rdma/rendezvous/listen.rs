@@ -109,10 +109,13 @@ impl Listener {
             }
             self.wait(&newcomers);
             while newcomers.len() < HEARD {
-                let Ok((stream, address)) = self.socket.accept() else {
-                    break;
-                };
-                newcomers.extend(Newcomer::new(stream, address));
+                match self.socket.accept() {
+                    Ok((stream, address)) => newcomers.extend(Newcomer::new(stream, address)),
+                    Err(error) => {
+                        wait_out(&error);
+                        break;
+                    }
+                }
             }
             let mut waiting = Vec::new();
             for mut who in newcomers {
@@ -258,14 +261,16 @@ impl Porter {
             move || {
                 while !stop.load(Ordering::Relaxed) {
                     any_ready(&mut [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)], SLICE);
-                    if let Ok((stream, address)) = socket.accept() {
-                        {
-                            let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
-                            if notes.len() < TOLD {
-                                notes.push(format!("{address} came while this side was busy, and was told so"));
+                    match socket.accept() {
+                        Ok((stream, address)) => {
+                            let mut told = notes.lock().unwrap_or_else(PoisonError::into_inner);
+                            if told.len() < TOLD {
+                                told.push(format!("{address} came while this side was busy, and was told so"));
                             }
+                            drop(told);
+                            turn_away(&stream, &answer);
                         }
-                        turn_away(&stream, &answer);
+                        Err(error) => wait_out(&error),
                     }
                 }
             }
@@ -293,6 +298,13 @@ impl Drop for Porter {
             // The port is free once this returns; a panic of the thread is no reason for another.
             let _ = thread.join();
         }
+    }
+}
+
+/// Where nobody can be let in (no more descriptors) trying on at once helps nobody.
+fn wait_out(error: &std::io::Error) {
+    if !again(error) {
+        std::thread::sleep(SLICE);
     }
 }
 

@@ -1,7 +1,7 @@
 //! How two gdr processes, usually on two machines, find each other and talk: control messages over TCP, and nothing else.
 //!
 //! One listens ([`Listener`]), the other connects ([`connect()`]); under a launcher a [`Place`] says which is which, and
-//! where rank 0 is not known they meet by a shared file ([`meet_by_file`]). Then both have a [`Link`]. Whatever ends one
+//! where rank 0 is not known they [`meet()`] by a shared file. Then both have a [`Link`]. Whatever ends one
 //! side (a failure, Ctrl-C, a crash, a machine that is gone) ends the other within five seconds, with the reason.
 //! Nothing here waits without a deadline, and nothing knows what the messages say.
 
@@ -11,6 +11,7 @@ mod file;
 mod hostlist;
 mod link;
 mod listen;
+mod meet;
 mod place;
 mod pulse;
 mod socket;
@@ -24,6 +25,7 @@ pub use file::{Meeting, meet_by_file};
 pub use hostlist::expand;
 pub use link::{Link, Peer};
 pub use listen::{Listener, listen};
+pub use meet::meet;
 pub use place::{Launcher, Place, from_environment};
 pub use wire::{Envelope, Greeting, LONGEST, Lines, PROTOCOL, TooLong, Unread, quote};
 

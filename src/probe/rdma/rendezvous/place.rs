@@ -156,12 +156,12 @@ fn of_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
 
 /// The machine of rank 0: the first of the step's nodes, in every distribution of tasks but one that the user wrote.
 fn host_of_first(variables: Variables<'_>, rank: u32) -> Result<Option<String>, Error> {
+    if text(variables, "SLURM_DISTRIBUTION").is_some_and(|how| how.contains("arbitrary")) {
+        return Ok(None);
+    }
     let own = text(variables, "SLURMD_NODENAME");
     if rank == 0 && own.is_some() {
         return Ok(own);
-    }
-    if text(variables, "SLURM_DISTRIBUTION").is_some_and(|how| how.contains("arbitrary")) {
-        return Ok(None);
     }
     for variable in ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"] {
         if let Some(value) = text(variables, variable) {
@@ -275,7 +275,10 @@ mod tests {
             ("SLURM_NODELIST", "a[7-8]"),
         ];
         assert_eq!(host(&old).as_deref(), Some("a7"));
-        assert_eq!(host(&srun(&[("SLURM_DISTRIBUTION", "arbitrary")])), None);
+        for rank in ["0", "1"] {
+            let arbitrary = srun(&[("SLURM_DISTRIBUTION", "arbitrary"), ("SLURM_PROCID", rank)]);
+            assert_eq!(host(&arbitrary), None, "neither waits for the other");
+        }
         let wrong = of(&srun(&[("SLURM_STEP_NODELIST", "a[7-")])).expect_err("no list");
         assert!(wrong.to_string().contains("SLURM_STEP_NODELIST says 'a[7-'"), "{wrong}");
     }

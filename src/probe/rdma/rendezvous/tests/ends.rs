@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn messages_go_both_ways_in_order() {
-    let (mut a, mut b) = pair();
+    let (a, b) = pair();
     assert_eq!(
         (a.peer().version.as_str(), b.peer().version.as_str()),
         ("1.2.3", "1.2.3")
@@ -31,7 +31,7 @@ fn messages_go_both_ways_in_order() {
 
 #[test]
 fn what_was_said_before_bye_is_received_and_then_nothing() {
-    let (mut a, mut b) = pair();
+    let (a, b) = pair();
     a.send(&word("last")).expect("sent");
     let begun = Instant::now();
     assert_eq!(a.bye(), Ok(()));
@@ -61,13 +61,13 @@ fn both_may_say_bye_at_once() {
 fn a_failure_of_either_side_is_told_to_the_other() {
     for listening_fails in [true, false] {
         let (a, b) = pair();
-        let (failing, mut other) = if listening_fails { (a, b) } else { (b, a) };
+        let (failing, other) = if listening_fails { (a, b) } else { (b, a) };
         failing.fail("the queue pair is in error:\nlocal protection");
         let expected = Error::PeerFailed {
             peer: other.peer().address,
             why: "the queue pair is in error: local protection".to_owned(),
         };
-        assert_eq!(trouble(&mut other), expected);
+        assert_eq!(trouble(&other), expected);
         assert_eq!(other.receive(soon()), Err(expected.clone()));
         assert_eq!(other.send(&word("on")), Err(expected.clone()));
         assert_eq!(other.bye(), Err(expected));
@@ -76,30 +76,30 @@ fn a_failure_of_either_side_is_told_to_the_other() {
 
 #[test]
 fn a_message_before_a_failure_is_still_received() {
-    let (mut a, mut b) = pair();
+    let (a, b) = pair();
     a.send(&word("result")).expect("sent");
     a.fail("then it broke");
-    assert!(matches!(trouble(&mut b), Error::PeerFailed { .. }));
+    assert!(matches!(trouble(&b), Error::PeerFailed { .. }));
     assert_eq!(b.receive(soon()), Ok(word("result")));
     assert!(matches!(b.receive(soon()), Err(Error::PeerFailed { .. })));
 }
 
 #[test]
 fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
-    let (a, mut b) = pair();
+    let (a, b) = pair();
     drop(a);
-    let Error::PeerFailed { why, .. } = trouble(&mut b) else {
+    let Error::PeerFailed { why, .. } = trouble(&b) else {
         panic!("it was dropped");
     };
     assert!(why.contains("ended before it was done"), "{why}");
 
-    let (mut a, mut b) = pair();
+    let (a, b) = pair();
     let error = a
         .receive(Instant::now() + Duration::from_millis(200))
         .expect_err("nothing");
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     drop(a);
-    let told = trouble(&mut b).to_string();
+    let told = trouble(&b).to_string();
     assert!(told.contains("waited for a message of this side"), "{told}");
 }
 
@@ -107,9 +107,9 @@ fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
 fn an_interrupt_ends_both_whatever_they_do() {
     for receiving in [true, false] {
         let (asked, flag) = interruptible(GENEROUS);
-        let (mut a, mut b) = pair_with(&asked, &terms(GENEROUS));
+        let (a, b) = pair_with(&asked, &terms(GENEROUS));
         let there = std::thread::spawn(move || {
-            let error = trouble(&mut b);
+            let error = trouble(&b);
             (error, b)
         });
         flag.store(true, Ordering::Relaxed);
@@ -131,7 +131,7 @@ fn an_interrupt_ends_both_whatever_they_do() {
 
 #[test]
 fn a_side_that_is_busy_for_long_is_not_given_up() {
-    let (mut a, mut b) = pair();
+    let (a, b) = pair();
     let there = std::thread::spawn(move || {
         // Longer than a silent side is waited for.
         std::thread::sleep(Duration::from_millis(6500));
@@ -145,7 +145,7 @@ fn a_side_that_is_busy_for_long_is_not_given_up() {
 
 #[test]
 fn a_message_has_its_limit_and_one_below_it_goes_through() {
-    let (mut a, mut b) = pair();
+    let (a, b) = pair();
     let error = a.send(&word(&"x".repeat(LONGEST))).expect_err("too long");
     assert!(error.to_string().contains("65536 are the most"), "{error}");
     // {"message":{"word":"…"}}
@@ -157,9 +157,9 @@ fn a_message_has_its_limit_and_one_below_it_goes_through() {
 
 #[test]
 fn a_peer_that_closes_or_resets_is_gone() {
-    let (mut link, stream) = by_hand();
+    let (link, stream) = by_hand();
     drop(stream);
-    assert!(matches!(trouble(&mut link), Error::PeerGone { .. }));
+    assert!(matches!(trouble(&link), Error::PeerGone { .. }));
     let Err(Error::PeerGone { why, .. }) = link.receive(soon()) else {
         panic!("it is gone");
     };
@@ -167,10 +167,10 @@ fn a_peer_that_closes_or_resets_is_gone() {
     assert!(why.contains("without a word") || why.contains("reset"), "{why}");
 
     // Half closed: it is told why this side ends.
-    let (mut link, stream) = by_hand();
+    let (link, stream) = by_hand();
     stream.shutdown(Shutdown::Write).expect("half closed");
     assert!(
-        trouble(&mut link)
+        trouble(&link)
             .to_string()
             .contains("closed the connection without a word")
     );
@@ -181,14 +181,14 @@ fn a_peer_that_closes_or_resets_is_gone() {
 
 #[test]
 fn a_silent_peer_is_gone_in_time_and_a_beating_one_is_not() {
-    let (mut link, mut stream) = by_hand();
+    let (link, mut stream) = by_hand();
     for _ in 0..4 {
         std::thread::sleep(Duration::from_millis(1500));
         stream.write_all(b"\"alive\"\n").expect("written");
         assert_eq!(link.trouble(), None);
     }
     let last = Instant::now();
-    let error = trouble(&mut link);
+    let error = trouble(&link);
     assert!(error.to_string().contains("no sign of life for 4 s"), "{error}");
     assert!(last.elapsed() > Duration::from_millis(3500), "{:?}", last.elapsed());
     assert!(rest(&stream).contains("no sign of life"));
@@ -208,13 +208,13 @@ fn what_is_no_message_ends_both_with_its_beginning() {
         (&huge, "a line without an end"),
     ];
     for (bytes, expected) in cases {
-        let (mut link, mut stream) = by_hand();
+        let (link, mut stream) = by_hand();
         let there = std::thread::spawn({
             let (mut stream, bytes) = (stream.try_clone().expect("a clone"), bytes.to_vec());
             // The other end may close before it has read all.
             move || drop(stream.write_all(&bytes))
         });
-        let error = trouble(&mut link);
+        let error = trouble(&link);
         assert!(matches!(error, Error::Nonsense { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         there.join().expect("a thread");
@@ -228,30 +228,30 @@ fn what_is_no_message_ends_both_with_its_beginning() {
 
 #[test]
 fn a_line_that_is_cut_by_the_end_is_no_message() {
-    let (mut link, mut stream) = by_hand();
+    let (link, mut stream) = by_hand();
     stream
         .write_all(b"{\"message\":{\"word\":\"whole\"}}\n{\"mess")
         .expect("written");
     stream.shutdown(Shutdown::Write).expect("half closed");
-    assert!(matches!(trouble(&mut link), Error::PeerGone { .. }));
+    assert!(matches!(trouble(&link), Error::PeerGone { .. }));
     assert_eq!(link.receive(soon()), Ok(word("whole")));
     assert!(matches!(link.receive(soon()), Err(Error::PeerGone { .. })));
 }
 
 #[test]
 fn messages_that_nobody_receives_end_somewhere() {
-    let (mut a, mut b) = pair();
+    let (a, b) = pair();
     let long = word(&"x".repeat(60_000));
     let sent = (0..5000).map(|_| a.send(&long)).take_while(Result::is_ok).count();
     assert!(sent < 5000, "all were taken");
-    let error = trouble(&mut b);
+    let error = trouble(&b);
     assert!(error.to_string().contains("more messages than"), "{error}");
-    assert!(trouble(&mut a).to_string().contains("more messages than"));
+    assert!(trouble(&a).to_string().contains("more messages than"));
 }
 
 #[test]
 fn a_peer_that_takes_nothing_holds_nobody_up() {
-    let (mut link, _stream) = by_hand();
+    let (link, _stream) = by_hand();
     let begun = Instant::now();
     let long = word(&"x".repeat(60_000));
     let error = loop {

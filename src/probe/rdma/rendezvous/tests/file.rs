@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::super::{Meeting, meet_by_file};
+use super::super::{Launcher, Meeting, Place, meet_by_file};
 use super::*;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -23,7 +23,7 @@ fn both(path: &Path, job: Option<&'static str>, first_by: Duration) -> Vec<Strin
         std::thread::sleep(first_by);
         let (first, _) = meet(path, 0, job, GENEROUS);
         let (second, notes) = second.join().expect("a thread");
-        let (mut first, mut second) = (first.expect("rank 0"), second.expect("rank 1"));
+        let (first, second) = (first.expect("rank 0"), second.expect("rank 1"));
         first.send(&word("met")).expect("sent");
         assert_eq!(second.receive(soon()), Ok(word("met")));
         assert!(!path.exists(), "the file is taken away");
@@ -181,4 +181,39 @@ fn a_line_of_the_file_is_four_words() {
     for text in bad {
         assert_eq!(Meeting::parse(text), None, "{text:?}");
     }
+}
+
+#[test]
+fn the_processes_of_a_launcher_meet_at_the_port_of_their_job_or_by_a_file() {
+    let (held, free) = listener();
+    drop(held);
+    let place = |rank, host: Option<&str>| Place {
+        launcher: Launcher::Slurm,
+        rank,
+        size: Some(2),
+        host: host.map(str::to_owned),
+        port: Some(free.port()),
+        job: Some("slurm-7.0".to_owned()),
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("meet");
+    for (host, file) in [(Some("localhost"), None), (None, Some(path.as_path()))] {
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| meet_place(&place(1, host), file));
+            let first = meet_place(&place(0, host), file).expect("rank 0");
+            second.join().expect("a thread").expect("rank 1").bye().expect("well");
+            first.bye().expect("well");
+        });
+    }
+    let error = meet_place(&place(1, None), None).err().expect("nowhere").to_string();
+    assert!(error.starts_with("Slurm does not say where process 0 is"), "{error}");
+    let many = Place {
+        size: Some(4),
+        ..place(0, None)
+    };
+    assert_eq!(meet_place(&many, None).err(), Some(Error::Size { size: 4 }));
+}
+
+fn meet_place(place: &Place, file: Option<&Path>) -> Result<Text, Error> {
+    super::super::meet(place, file, HERE, &terms(GENEROUS), &mut |_| {})
 }

@@ -108,7 +108,7 @@ fn another_protocol_is_told_on_both_sides() {
 
 #[test]
 fn a_second_client_is_told_who_keeps_this_side_busy() {
-    let (mut a, mut b) = pair();
+    let (a, b) = pair();
     let (at, peer) = (a.local(), b.local());
     for _ in 0..2 {
         let error = join(at, &terms(GENEROUS)).err().expect("busy");

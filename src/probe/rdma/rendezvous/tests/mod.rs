@@ -86,7 +86,7 @@ fn soon() -> Instant {
 }
 
 /// Waits for trouble, as a caller that measures finds it.
-fn trouble(link: &mut Text) -> Error {
+fn trouble(link: &Text) -> Error {
     let begun = Instant::now();
     loop {
         if let Some(error) = link.trouble() {

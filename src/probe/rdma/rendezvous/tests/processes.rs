@@ -16,7 +16,7 @@ fn the_other_process() {
     let Some(port) = std::env::var(PORT).ok().and_then(|port| port.parse().ok()) else {
         return;
     };
-    let mut link: Text = connect("127.0.0.1", port, &terms(GENEROUS), &mut |_| {}).expect("a listener");
+    let link: Text = connect("127.0.0.1", port, &terms(GENEROUS), &mut |_| {}).expect("a listener");
     link.send(&word("here")).expect("sent");
     let mut out = std::io::stdout();
     loop {
@@ -54,27 +54,27 @@ fn with_other_process() -> (Text, Other) {
         .spawn()
         .expect("a child");
     let other = Other(child);
-    let mut link = listener.accept(&terms(GENEROUS), &mut |_| {}).expect("a peer");
+    let link = listener.accept(&terms(GENEROUS), &mut |_| {}).expect("a peer");
     assert_eq!(link.receive(soon()), Ok(word("here")));
     (link, other)
 }
 
 #[test]
 fn a_killed_process_is_noticed_at_once() {
-    let (mut link, mut other) = with_other_process();
+    let (link, mut other) = with_other_process();
     let begun = Instant::now();
     other.0.kill().expect("killed");
-    let error = trouble(&mut link);
+    let error = trouble(&link);
     assert!(matches!(error, Error::PeerGone { .. }), "{error}");
     assert!(begun.elapsed() < BOTH, "{:?}", begun.elapsed());
 }
 
 #[test]
 fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
-    let (mut link, mut other) = with_other_process();
+    let (link, mut other) = with_other_process();
     let begun = Instant::now();
     other.signal(Signal::STOP);
-    let error = trouble(&mut link);
+    let error = trouble(&link);
     assert!(error.to_string().contains("no sign of life for 4 s"), "{error}");
     assert!(begun.elapsed() < BOTH + BUSY, "{:?}", begun.elapsed());
     drop(link);
@@ -93,7 +93,7 @@ fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
 
 #[test]
 fn a_process_that_was_frozen_for_a_moment_is_not_given_up() {
-    let (mut link, other) = with_other_process();
+    let (link, other) = with_other_process();
     for _ in 0..2 {
         other.signal(Signal::STOP);
         std::thread::sleep(Duration::from_millis(1800));

@@ -33,9 +33,9 @@ fn a_listener_turns_strangers_away_and_waits_on() {
             "{told}"
         );
     }
-    let mut link = join(address, &terms(GENEROUS)).expect("a link");
+    let link = join(address, &terms(GENEROUS)).expect("a link");
     let (other, notes) = there.join().expect("a thread");
-    let mut other = other.expect("the true peer");
+    let other = other.expect("the true peer");
     assert_eq!(notes.len(), strangers.len(), "{notes:#?}");
     for (note, (_, expected)) in notes.iter().zip(strangers) {
         assert!(note.contains("still listening; turned away 127.0.0.1:"), "{note}");
