@@ -1,7 +1,7 @@
 //! The caller's end of a connection between two processes: messages, and the end of one side told to the other.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -110,13 +110,22 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         }
         // What the other side said before it went is a better reason than a broken pipe.
         self.wait_until(Instant::now() + FAREWELL, |state| state.ending.is_some() || state.over);
-        let broken = Error::PeerGone {
-            peer: self.peer.address,
-            why: error.to_string(),
+        let peer = self.peer.address;
+        let (ending, done) = {
+            let state = self.shared.state();
+            (state.ending.clone(), state.done)
         };
-        self.shared.end(broken.clone());
-        let ending = self.shared.state().ending.clone();
-        Err(self.saw(ending.unwrap_or(broken)))
+        let ending = match ending {
+            Some(ending) => ending,
+            None if done => Error::PeerDone { peer },
+            None => {
+                let why = error.to_string();
+                let gone = Error::PeerGone { peer, why };
+                self.shared.end(gone.clone());
+                gone
+            }
+        };
+        Err(self.saw(ending))
     }
 
     /// Receives the next message.
@@ -131,6 +140,8 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
                 return Err(self.interrupt());
             }
             if let Some(message) = message {
+                // What it was waited for too long before is no reason any more.
+                self.seen().take();
                 return Ok(message);
             }
             let peer = self.peer.address;
@@ -189,7 +200,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
 
     /// Keeps an error for the other side.
     fn saw(&self, error: Error) -> Error {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+        *self.seen() = Some(error.clone());
         error
     }
 
@@ -214,6 +225,10 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
 }
 
 impl<M> Link<'_, M> {
+    fn seen(&self) -> MutexGuard<'_, Option<Error>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The other side.
     pub fn peer(&self) -> &Peer {
         &self.peer
@@ -234,23 +249,23 @@ impl<M> Link<'_, M> {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        {
+        let speak = {
             let mut state = self.shared.state();
-            // Whoever ended already has said why, and has no one to say it to.
-            let over = state.ending.is_some() || state.done || state.over;
-            state.leaving = true;
-            drop(state);
-            if !over {
-                self.shared.last_words(last);
-                let mut state = self.shared.state();
-                let until = Instant::now() + FAREWELL;
-                while !state.over && Instant::now() < until {
-                    let woken = self.shared.changed.wait_timeout(state, SLICE);
-                    state = woken.unwrap_or_else(PoisonError::into_inner).0;
-                }
-            }
+            // Where the thread, or an interrupt, knew an end before, that is what the other side is told.
+            state.leaving = state.ending.is_none() && !state.done && !state.over;
+            state.leaving
+        };
+        if speak {
+            self.shared.last_words(last);
         }
-        self.shared.state().stop = true;
+        let mut state = self.shared.state();
+        let until = Instant::now() + FAREWELL;
+        while !state.over && Instant::now() < until {
+            let woken = self.shared.changed.wait_timeout(state, SLICE);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.stop = true;
+        drop(state);
         // This wakes the thread.
         let _ = self.shared.stream.shutdown(Shutdown::Both);
         // It holds no lock that could be poisoned by a panic, and its panic is no reason for another.
@@ -260,7 +275,7 @@ impl<M> Link<'_, M> {
 
 impl<M> Drop for Link<'_, M> {
     fn drop(&mut self) {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let seen = self.seen().take();
         let why = match &seen {
             Some(error) => to_the_other_side(error),
             None => "it ended before it was done; see what it printed".to_owned(),

@@ -2,7 +2,7 @@
 //! whatever its caller is busy with. It alone finds that the other side is gone.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -134,14 +134,24 @@ impl<M> Shared<M> {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Says that this side is alive. Where somebody writes, that says it.
+    /// Says that this side is alive. Where somebody writes, or what was written still waits to leave, that says it: whoever
+    /// reads must not wait for a side that may do the same.
     fn beat(&self) {
-        let Ok(cut) = self.writing.try_lock() else {
+        let Ok(mut cut) = self.writing.try_lock() else {
             return;
         };
-        if let Ok(line) = line(&Envelope::<()>::Alive) {
-            // A peer that takes nothing is soon one that says nothing.
-            let _ = self.write_with(cut, &line, Instant::now() + SILENCE, &|| !self.state().stop);
+        let Ok(line) = line(&Envelope::<()>::Alive) else {
+            return;
+        };
+        if !*cut {
+            match (&self.stream).write(&line) {
+                Ok(count) if count < line.len() => {
+                    let rest = write_all(&self.stream, &line[count..], Instant::now() + LAST_WORDS, &|| true);
+                    *cut = rest.is_err();
+                }
+                // What ended the connection is read.
+                Ok(_) | Err(_) => {}
+            }
         }
     }
 }

@@ -239,6 +239,25 @@ fn a_line_that_is_cut_by_the_end_is_no_message() {
 }
 
 #[test]
+fn both_may_send_much_before_either_receives() {
+    let (a, b) = pair();
+    let much = |link: Text| {
+        for n in 0..60 {
+            link.send(&word(&format!("{n:060000}"))).expect("sent");
+        }
+        std::thread::sleep(Duration::from_millis(2500));
+        for n in 0..60 {
+            assert_eq!(link.receive(soon()), Ok(word(&format!("{n:060000}"))));
+        }
+        link.bye().expect("both are well");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| much(a));
+        scope.spawn(|| much(b));
+    });
+}
+
+#[test]
 fn messages_that_nobody_receives_end_somewhere() {
     let (a, b) = pair();
     let long = word(&"x".repeat(60_000));
