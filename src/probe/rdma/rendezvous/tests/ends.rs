@@ -130,6 +130,27 @@ fn an_interrupt_ends_both_whatever_they_do() {
 }
 
 #[test]
+fn a_link_that_is_dropped_at_once_has_told_why() {
+    for _ in 0..30 {
+        let (link, mut stream) = by_hand();
+        stream.write_all(b"what?\n").expect("written");
+        assert!(matches!(link.receive(soon()), Err(Error::Nonsense { .. })));
+        drop(link);
+        let told = rest(&stream);
+        assert!(told.contains("does not understand what this side sent"), "{told}");
+
+        let (asked, flag) = interruptible(GENEROUS);
+        let (a, b) = pair_with(&asked, &terms(GENEROUS));
+        flag.store(true, Ordering::Relaxed);
+        let there = std::thread::spawn(move || b.receive(soon()));
+        assert_eq!(a.receive(soon()), Err(Error::Interrupted));
+        drop(a);
+        let told = there.join().expect("a thread").expect_err("an end").to_string();
+        assert!(told.contains("interrupted (Ctrl-C"), "{told}");
+    }
+}
+
+#[test]
 fn a_side_that_is_busy_for_long_is_not_given_up() {
     let (a, b) = pair();
     let there = std::thread::spawn(move || {
