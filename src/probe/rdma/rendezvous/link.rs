@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::Terms;
 use super::error::Error;
-use super::listen::Porter;
+use super::porter::Porter;
 use super::pulse::{SILENCE, Shared, to_the_other_side};
 use super::wire::{Envelope, Greeting, Lines, failed};
 

@@ -13,6 +13,7 @@ mod link;
 mod listen;
 mod meet;
 mod place;
+mod porter;
 mod pulse;
 mod socket;
 #[cfg(test)]
