@@ -8,6 +8,7 @@ pub mod control;
 mod end;
 mod lead;
 mod plan;
+pub mod rendezvous;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,268 @@
+//! The side that connects: every address of the name is tried again and again until a listening side answers.
+
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Terms;
+use super::error::Error;
+use super::link::Link;
+use super::socket::{again, readable, write_all};
+use super::wire::{Greeting, Lines, line, quote};
+
+/// How often a wait asks whether somebody wants to stop.
+const SLICE: Duration = Duration::from_millis(50);
+/// How long one address may take to answer at all.
+const ADDRESS: Duration = Duration::from_secs(2);
+/// What is left of the time for a try that says nothing new.
+const HURRIED: Duration = Duration::from_millis(500);
+/// How long until it is tried again.
+const PAUSE: Duration = Duration::from_millis(200);
+/// No more addresses of a name are tried than this.
+const ADDRESSES: usize = 16;
+
+/// What came of one try.
+pub enum Attempt<L> {
+    /// There is a link.
+    Linked(L),
+    /// Not yet, and why; a later try may do better.
+    NotYet(String),
+    /// There will be none.
+    Never(Error),
+}
+
+/// Connects to the side that listens at this host and port, and tries until the deadline while nothing answers there.
+/// The host is a name or an address, IPv6 with or without brackets.
+pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+    host: &str,
+    port: u16,
+    terms: &Terms<'a>,
+    note: &mut dyn FnMut(String),
+) -> Result<Link<'a, M>, Error> {
+    let begun = Instant::now();
+    let mut why = String::new();
+    loop {
+        let last = terms.until.saturating_duration_since(Instant::now()) < HURRIED;
+        match attempt(host, port, terms, terms.until) {
+            Attempt::Linked(link) => return Ok(link),
+            Attempt::Never(error) => return Err(error),
+            // A try that had no time says less than the one before.
+            Attempt::NotYet(_) if last && !why.is_empty() => {}
+            Attempt::NotYet(said) => {
+                if why.is_empty() {
+                    note(format!("waiting for a gdr at {}: {said}", at(host, port)));
+                }
+                why = said;
+            }
+        }
+        pause(PAUSE, terms)?;
+        if Instant::now() >= terms.until {
+            return Err(Error::NotReached {
+                at: at(host, port),
+                waited: begun.elapsed(),
+                why,
+            });
+        }
+    }
+}
+
+/// A host and a port as one writes them.
+fn at(host: &str, port: u16) -> String {
+    match host.contains(':') && !host.starts_with('[') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
+}
+
+/// Waits, unless somebody wants to stop.
+pub fn pause(time: Duration, terms: &Terms<'_>) -> Result<(), Error> {
+    let until = terms.until.min(Instant::now() + time);
+    while Instant::now() < until {
+        if (terms.interrupted)() {
+            return Err(Error::Interrupted);
+        }
+        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(SLICE));
+    }
+    Ok(())
+}
+
+/// Tries each address of a host once; one that answers may take until the deadline for its greeting.
+pub fn attempt<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+    host: &str,
+    port: u16,
+    terms: &Terms<'a>,
+    until: Instant,
+) -> Attempt<Link<'a, M>> {
+    let addresses = match resolve(host, port, terms, until) {
+        Attempt::Linked(addresses) => addresses,
+        Attempt::NotYet(why) => return Attempt::NotYet(why),
+        Attempt::Never(error) => return Attempt::Never(error),
+    };
+    let mut whys = Vec::new();
+    for address in &addresses {
+        if (terms.interrupted)() {
+            return Attempt::Never(Error::Interrupted);
+        }
+        match attempt_one(*address, terms, until) {
+            Attempt::NotYet(why) => {
+                let why = if addresses.len() > 1 {
+                    format!("{address}: {why}")
+                } else {
+                    why
+                };
+                whys.push(why);
+            }
+            other => return other,
+        }
+    }
+    Attempt::NotYet(whys.join("; "))
+}
+
+/// The addresses of a name. The resolver has no deadline, so it is asked by a thread that nobody waits for longer.
+fn resolve(host: &str, port: u16, terms: &Terms<'_>, until: Instant) -> Attempt<Vec<SocketAddr>> {
+    let name = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    if let Ok(ip) = name.parse() {
+        return Attempt::Linked(vec![SocketAddr::new(ip, port)]);
+    }
+    let never = |why: String| {
+        Attempt::Never(Error::Resolve {
+            host: host.to_owned(),
+            why,
+        })
+    };
+    let (tell, told) = channel();
+    let asked = name.to_owned();
+    let thread = std::thread::Builder::new().spawn(move || {
+        // Nobody may listen any more.
+        let _ = tell.send((asked.as_str(), port).to_socket_addrs().map(Iterator::collect));
+    });
+    if let Err(error) = thread {
+        return never(error.to_string());
+    }
+    loop {
+        match told.recv_timeout(SLICE) {
+            Ok(Ok(addresses)) => {
+                let mut addresses: Vec<SocketAddr> = addresses;
+                addresses.dedup();
+                addresses.truncate(ADDRESSES);
+                return match addresses.is_empty() {
+                    true => never("the resolver knows none".to_owned()),
+                    false => Attempt::Linked(addresses),
+                };
+            }
+            // The resolver's own servers may come back.
+            Ok(Err(error)) if error.to_string().contains("Temporary failure") && Instant::now() < until => {
+                return Attempt::NotYet(format!("the name has no address yet ({error})"));
+            }
+            Ok(Err(error)) => return never(error.to_string()),
+            Err(RecvTimeoutError::Disconnected) => return never("the resolver failed".to_owned()),
+            Err(RecvTimeoutError::Timeout) if (terms.interrupted)() => return Attempt::Never(Error::Interrupted),
+            Err(RecvTimeoutError::Timeout) if Instant::now() >= until => {
+                return never("the resolver did not answer in time".to_owned());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// Tries one address once.
+fn attempt_one<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+    address: SocketAddr,
+    terms: &Terms<'a>,
+    until: Instant,
+) -> Attempt<Link<'a, M>> {
+    let left = until.saturating_duration_since(Instant::now());
+    // At the deadline it is still tried once.
+    let stream = match TcpStream::connect_timeout(&address, left.clamp(Duration::from_millis(100), ADDRESS)) {
+        Ok(stream) => stream,
+        Err(error) => return Attempt::NotYet(error.to_string()),
+    };
+    // A connection to a free port of this machine can find itself.
+    if stream.local_addr().is_ok_and(|local| local == address) {
+        return Attempt::NotYet("nobody listens there".to_owned());
+    }
+    if let Err(error) = stream.set_nonblocking(true) {
+        return Attempt::NotYet(error.to_string());
+    }
+    // A connection that delays small lines is slower, and no worse.
+    let _ = stream.set_nodelay(true);
+    let mine = match line(&Greeting::of(terms)) {
+        Ok(mine) => mine,
+        Err(why) => return Attempt::Never(Error::Unsendable { why }),
+    };
+    // What the other side sent before it closed says more than that this could not be written.
+    let _ = write_all(&stream, &mine, until, &|| !(terms.interrupted)());
+    let mut lines = Lines::default();
+    let greeting = match hear(&stream, &mut lines, address, terms, until) {
+        Attempt::Linked(greeting) => greeting,
+        Attempt::NotYet(why) => return Attempt::NotYet(why),
+        Attempt::Never(error) => return Attempt::Never(error),
+    };
+    match Link::new(stream, address, greeting, lines, None, terms) {
+        Ok(link) => Attempt::Linked(link),
+        Err(error) => Attempt::Never(error),
+    }
+}
+
+/// Waits for the greeting of the side that listens.
+fn hear(
+    stream: &TcpStream,
+    lines: &mut Lines,
+    peer: SocketAddr,
+    terms: &Terms<'_>,
+    until: Instant,
+) -> Attempt<Greeting> {
+    let foreign = |bytes: &[u8]| {
+        Attempt::Never(Error::NotAGreeting {
+            peer,
+            quote: quote(bytes),
+        })
+    };
+    let mut buffer = [0; 16384];
+    loop {
+        if !Greeting::may_begin(lines.begun()) {
+            return foreign(lines.begun());
+        }
+        match lines.take() {
+            Ok(Some(line)) => {
+                return match Greeting::parse(&line) {
+                    Ok(Greeting { refused: Some(why), .. }) => Attempt::Never(Error::Refused { peer, why }),
+                    Ok(greeting) => Attempt::Linked(greeting),
+                    Err(unread) => unread.error(peer, terms).map_or_else(|| foreign(&line), Attempt::Never),
+                };
+            }
+            Ok(None) => {}
+            Err(_) => return foreign(lines.begun()),
+        }
+        if (terms.interrupted)() {
+            return Attempt::Never(Error::Interrupted);
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if !readable(stream, left.min(SLICE)) {
+            if left.is_zero() {
+                return match lines.begun() {
+                    [] => Attempt::NotYet("what listens there took the connection, and said nothing".to_owned()),
+                    some => foreign(some),
+                };
+            }
+            continue;
+        }
+        match (&mut &*stream).read(&mut buffer) {
+            Ok(0) if lines.begun().is_empty() => {
+                return Attempt::NotYet("what listens there closed the connection at once".to_owned());
+            }
+            Ok(0) => return foreign(lines.begun()),
+            Ok(count) => lines.feed(&buffer[..count]),
+            Err(error) if again(&error) => {}
+            Err(error) if lines.begun().is_empty() => return Attempt::NotYet(error.to_string()),
+            Err(_) => return foreign(lines.begun()),
+        }
+    }
+}

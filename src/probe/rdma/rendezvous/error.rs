@@ -1,0 +1,187 @@
+//! Why two processes do not find each other, or no longer talk: what, where, and what next.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::place::Launcher;
+
+/// Why there is no peer, or no peer any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {why}; ask for another port or an address of this machine")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// In the system's words.
+        why: String,
+    },
+    /// No peer came in time.
+    #[error("nobody came to {address} within {}{turned_away}; start gdr on the other side with this machine's address, and see that no firewall is between", span(*.waited))]
+    NobodyCame {
+        /// Where it was listened.
+        address: SocketAddr,
+        /// How long.
+        waited: Duration,
+        /// Who came and was no peer, in words that follow; empty where nobody came.
+        turned_away: String,
+    },
+    /// The name of the peer's machine has no address.
+    #[error("the name '{host}' has no address: {why}; check its spelling, or use the address itself")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// In the resolver's words.
+        why: String,
+    },
+    /// The peer was not reached in time.
+    #[error("no gdr answered at {at} within {}: {why}; start the listening side there first, and see that it listens on an address that this machine reaches", span(*.waited))]
+    NotReached {
+        /// Where it was tried.
+        at: String,
+        /// How long.
+        waited: Duration,
+        /// What the last try came to.
+        why: String,
+    },
+    /// Something else than gdr is there.
+    #[error("what is at {peer} is no gdr that waits for a peer: it sent {quote}; check the address and the port")]
+    NotAGreeting {
+        /// Where.
+        peer: SocketAddr,
+        /// How it began, in quotation marks.
+        quote: String,
+    },
+    /// The two do not speak the same protocol.
+    #[error(
+        "gdr {theirs} at {peer} speaks protocol {their_protocol} of the rendezvous, and gdr {ours} here protocol {our_protocol}; use the same version of gdr on both sides"
+    )]
+    Protocol {
+        /// The other side.
+        peer: SocketAddr,
+        /// Its version.
+        theirs: String,
+        /// Its protocol.
+        their_protocol: u64,
+        /// The version of this one.
+        ours: String,
+        /// The protocol of this one.
+        our_protocol: u64,
+    },
+    /// The listening side took another, or is of another run.
+    #[error("gdr at {peer} does not take this one as its peer: {why}")]
+    Refused {
+        /// The listening side.
+        peer: SocketAddr,
+        /// In its words.
+        why: String,
+    },
+    /// The other side failed, and said why.
+    #[error("the other side ({peer}) failed: {why}")]
+    PeerFailed {
+        /// The other side.
+        peer: SocketAddr,
+        /// In its words.
+        why: String,
+    },
+    /// The other side is gone without a word.
+    #[error(
+        "the other side ({peer}) is gone: {why}; see what it printed last, and whether its machine and the network are up"
+    )]
+    PeerGone {
+        /// The other side.
+        peer: SocketAddr,
+        /// How that showed.
+        why: String,
+    },
+    /// The other side was done, and something was still wanted of it.
+    #[error("the other side ({peer}) was done before this one")]
+    PeerDone {
+        /// The other side.
+        peer: SocketAddr,
+    },
+    /// The other side said something that cannot be understood.
+    #[error(
+        "the other side ({peer}) said what this version of gdr does not understand: {quote}; use the same version of gdr on both sides"
+    )]
+    Nonsense {
+        /// The other side.
+        peer: SocketAddr,
+        /// How it began, in quotation marks, and what is wrong with it.
+        quote: String,
+    },
+    /// Somebody asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// The other side is there, but did not say what it was waited for.
+    #[error("the other side ({peer}) is alive, but sent nothing for {}", span(*.waited))]
+    TimedOut {
+        /// The other side.
+        peer: SocketAddr,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// A message of this side cannot be sent.
+    #[error("a message cannot be sent: {why}")]
+    Unsendable {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A variable of a launcher says something that is none.
+    #[error(
+        "the launcher's variable {variable} says '{value}': {why}; say which side this is and where the other one is instead"
+    )]
+    Environment {
+        /// The variable.
+        variable: String,
+        /// What it says.
+        value: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Not two processes.
+    #[error("the launcher started {size} processes, and this is one for two: start two, one on each machine")]
+    Size {
+        /// How many there are.
+        size: u32,
+    },
+    /// A process that is neither the first nor the second.
+    #[error("the launcher says this is process {rank}, and there are two, 0 and 1: start two, one on each machine")]
+    Rank {
+        /// Its number.
+        rank: u32,
+    },
+    /// Nothing says where the first of the processes is.
+    #[error(
+        "{launcher} does not say where process 0 is; give both a file to meet by, on a filesystem that both machines see"
+    )]
+    NoMeetingPoint {
+        /// What launched them.
+        launcher: Launcher,
+    },
+    /// The file to meet by cannot be written, or said nothing of use in time.
+    #[error("the two processes cannot meet by {}: {why}; it must be a file on a filesystem that both machines see and both may write", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The system refused something that it grants everybody.
+    #[error("{what}: {why}")]
+    System {
+        /// What was wanted.
+        what: String,
+        /// In the system's words.
+        why: String,
+    },
+}
+
+/// A time in words.
+pub fn span(time: Duration) -> String {
+    match time.as_millis() {
+        millis @ 0..1000 => format!("{millis} ms"),
+        _ => format!("{} s", (time.as_secs_f64() * 10.0).round() / 10.0),
+    }
+}

@@ -1,0 +1,285 @@
+//! The caller's end of a connection between two processes: messages, and the end of one side told to the other.
+
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Terms;
+use super::error::Error;
+use super::porter::Porter;
+use super::pulse::{SILENCE, Shared, to_the_other_side};
+use super::wire::{Envelope, Greeting, Lines, failed};
+
+/// How often a wait asks whether somebody wants to stop.
+const SLICE: Duration = Duration::from_millis(50);
+/// How long the other side may take to see that this one goes.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The other side, as it introduced itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its end of the connection.
+    pub address: SocketAddr,
+    /// The version of its gdr.
+    pub version: String,
+    /// What it can do.
+    pub capabilities: Vec<String>,
+}
+
+/// A connection to the other process. A thread keeps it alive and sees the other side's end while the caller measures;
+/// [`Link::trouble`] tells it cheaply. Dropped without [`Link::bye`], it is a failure to the other side, whose reason is the
+/// last error that this side saw.
+pub struct Link<'a, M> {
+    shared: Arc<Shared<M>>,
+    thread: Option<JoinHandle<()>>,
+    porter: Option<Porter>,
+    peer: Peer,
+    local: SocketAddr,
+    interrupted: &'a (dyn Fn() -> bool + Sync),
+    /// The last error that the caller was given.
+    seen: Mutex<Option<Error>>,
+}
+
+impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
+    /// Makes one of a connection whose greetings are exchanged.
+    pub(super) fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        greeting: Greeting,
+        lines: Lines,
+        porter: Option<Porter>,
+        terms: &Terms<'a>,
+    ) -> Result<Self, Error> {
+        let system = |what: &str| {
+            let what = what.to_owned();
+            move |error: std::io::Error| Error::System {
+                what,
+                why: error.to_string(),
+            }
+        };
+        let local = stream
+            .local_addr()
+            .map_err(system("the connection has no address here"))?;
+        let shared = Arc::new(Shared::new(stream, peer));
+        let thread = std::thread::Builder::new()
+            .name("rendezvous".to_owned())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || shared.run(lines)
+            })
+            .map_err(system("no thread can be started"))?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+            porter,
+            peer: Peer {
+                address: peer,
+                version: greeting.version,
+                capabilities: greeting.capabilities,
+            },
+            local,
+            interrupted: terms.interrupted,
+            seen: Mutex::new(None),
+        })
+    }
+
+    /// Sends a message. It may have left when this returns, but nobody knows that it was received.
+    pub fn send(&self, message: &M) -> Result<(), Error> {
+        let line = match Envelope::Message(message).line() {
+            Ok(line) => line,
+            Err(why) => return Err(self.saw(Error::Unsendable { why })),
+        };
+        if let Some(error) = self.trouble() {
+            return Err(error);
+        }
+        if self.shared.state().done {
+            return Err(self.saw(Error::PeerDone {
+                peer: self.peer.address,
+            }));
+        }
+        let go_on = || !(self.interrupted)() && self.shared.state().ending.is_none();
+        let Err(error) = self.shared.write(&line, Instant::now() + SILENCE, &go_on) else {
+            return Ok(());
+        };
+        if (self.interrupted)() {
+            return Err(self.interrupt());
+        }
+        // What the other side said before it went is a better reason than a broken pipe.
+        self.wait_until(Instant::now() + FAREWELL, |state| state.ending.is_some() || state.over);
+        let peer = self.peer.address;
+        let (ending, done) = {
+            let state = self.shared.state();
+            (state.ending.clone(), state.done)
+        };
+        let ending = match ending {
+            Some(ending) => ending,
+            None if done => Error::PeerDone { peer },
+            None => {
+                let why = error.to_string();
+                let gone = Error::PeerGone { peer, why };
+                self.shared.end(gone.clone());
+                gone
+            }
+        };
+        Err(self.saw(ending))
+    }
+
+    /// Receives the next message.
+    pub fn receive(&self, until: Instant) -> Result<M, Error> {
+        let begun = Instant::now();
+        loop {
+            let (message, ending, done) = {
+                let mut state = self.shared.state();
+                (state.next(), state.ending.clone(), state.done)
+            };
+            if (self.interrupted)() {
+                return Err(self.interrupt());
+            }
+            if let Some(message) = message {
+                // What it was waited for too long before is no reason any more.
+                self.seen().take();
+                return Ok(message);
+            }
+            let peer = self.peer.address;
+            let error = match (ending, done) {
+                (Some(ending), _) => ending,
+                (None, true) => Error::PeerDone { peer },
+                (None, false) if Instant::now() >= until => Error::TimedOut {
+                    peer,
+                    waited: begun.elapsed(),
+                },
+                (None, false) => {
+                    self.wait_until(until.min(Instant::now() + SLICE), |state| {
+                        !state.waiting.is_empty() || state.ending.is_some() || state.done
+                    });
+                    continue;
+                }
+            };
+            return Err(self.saw(error));
+        }
+    }
+
+    /// Sends a message and receives one.
+    pub fn exchange(&self, mine: &M, until: Instant) -> Result<M, Error> {
+        self.send(mine)?;
+        self.receive(until)
+    }
+
+    /// Why there is no going on, if so: the other side failed or is gone, or somebody asked to stop. Messages that came
+    /// before can still be received. An other side that is done is no trouble until something is wanted of it.
+    pub fn trouble(&self) -> Option<Error> {
+        let ending = self.shared.state().ending.clone();
+        match ending {
+            Some(error) => Some(self.saw(error)),
+            None if (self.interrupted)() => Some(self.interrupt()),
+            None => None,
+        }
+    }
+
+    /// This side failed: tells the other one why, and ends.
+    pub fn fail(mut self, why: &str) {
+        self.part(&failed(why));
+    }
+
+    /// This side is done: tells the other one, and waits a moment until it knows. An error says how the other side ended
+    /// before that.
+    pub fn bye(mut self) -> Result<(), Error> {
+        if let Some(error) = self.trouble() {
+            return Err(error);
+        }
+        self.part(&Envelope::Bye);
+        match &self.shared.state().ending {
+            Some(error @ Error::PeerFailed { .. }) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps an error for the other side.
+    fn saw(&self, error: Error) -> Error {
+        *self.seen() = Some(error.clone());
+        error
+    }
+
+    /// Somebody asked to stop: the other side is told at once.
+    fn interrupt(&self) -> Error {
+        self.shared.end(Error::Interrupted);
+        self.shared.last_words(&failed(&to_the_other_side(&Error::Interrupted)));
+        self.saw(Error::Interrupted)
+    }
+
+    fn wait_until(&self, until: Instant, enough: impl Fn(&super::pulse::State<M>) -> bool) {
+        let mut state = self.shared.state();
+        while !enough(&state) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let woken = self.shared.changed.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl<M> Link<'_, M> {
+    fn seen(&self) -> MutexGuard<'_, Option<Error>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The other side.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// This end of the connection: an address at which the other machine reaches this one.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// What a reader should know that happened meanwhile: who came and was told that this side is busy.
+    pub fn notes(&self) -> Vec<String> {
+        self.porter.as_ref().map(Porter::notes).unwrap_or_default()
+    }
+
+    /// Says the last word, waits a moment for the other side to hear it, and ends the thread.
+    fn part(&mut self, last: &Envelope<()>) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        let speak = {
+            let mut state = self.shared.state();
+            // Where the thread, or an interrupt, knew an end before, that is what the other side is told.
+            state.leaving = state.ending.is_none() && !state.done && !state.over;
+            state.leaving
+        };
+        if speak {
+            self.shared.last_words(last);
+        }
+        let mut state = self.shared.state();
+        let until = Instant::now() + FAREWELL;
+        while !state.over && Instant::now() < until {
+            let woken = self.shared.changed.wait_timeout(state, SLICE);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.stop = true;
+        drop(state);
+        // This wakes the thread.
+        let _ = self.shared.stream.shutdown(Shutdown::Both);
+        // It holds no lock that could be poisoned by a panic, and its panic is no reason for another.
+        let _ = thread.join();
+    }
+}
+
+impl<M> Drop for Link<'_, M> {
+    fn drop(&mut self) {
+        let seen = self.seen().take();
+        let why = match &seen {
+            Some(error) => to_the_other_side(error),
+            None => "it ended before it was done; see what it printed".to_owned(),
+        };
+        self.part(&failed(&why));
+    }
+}

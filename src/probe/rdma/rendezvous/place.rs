@@ -1,0 +1,364 @@
+//! Which of a launcher's processes this one is, as its variables say: Slurm's srun, or an mpirun of any make.
+//! A variable that is not documented is not read.
+
+use std::fmt;
+
+use super::error::Error;
+use super::hostlist;
+
+/// What started the processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Launcher {
+    /// `srun`.
+    Slurm,
+    /// `mpirun` of Open MPI.
+    OpenMpi,
+    /// `mpirun_rsh` of MVAPICH.
+    Mvapich,
+    /// What speaks PMI: `mpiexec` of MPICH and its kin.
+    Pmi,
+    /// What speaks PMIx: `prun` and others.
+    Pmix,
+}
+
+impl fmt::Display for Launcher {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Slurm => "Slurm",
+            Self::OpenMpi => "Open MPI",
+            Self::Mvapich => "MVAPICH",
+            Self::Pmi => "PMI",
+            Self::Pmix => "PMIx",
+        })
+    }
+}
+
+/// The place of this process among those that were launched together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What launched them.
+    pub launcher: Launcher,
+    /// The number of this one.
+    pub rank: u32,
+    /// How many they are; PMIx does not say.
+    pub size: Option<u32>,
+    /// The machine of rank 0; only Slurm says.
+    pub host: Option<String>,
+    /// A port for this run, other than that of runs beside it; only with a Slurm job.
+    pub port: Option<u16>,
+    /// What the launcher calls this run: the same in each of its processes, and another in other runs. No secret.
+    pub job: Option<String>,
+}
+
+impl Place {
+    /// Whether these are two processes, and this is one of them.
+    pub fn of_two(&self) -> Result<(), Error> {
+        match (self.size, self.rank) {
+            (None | Some(2), 0 | 1) => Ok(()),
+            (None | Some(2), rank) => Err(Error::Rank { rank }),
+            (Some(size), _) => Err(Error::Size { size }),
+        }
+    }
+}
+
+/// A function that looks a variable up, as `std::env::var` does without its errors.
+type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The variables of a launcher that tell rank and size, and what tells the run.
+const MPI: [(Launcher, &str, Option<&str>, Option<&str>); 4] = [
+    (
+        Launcher::OpenMpi,
+        "OMPI_COMM_WORLD_RANK",
+        Some("OMPI_COMM_WORLD_SIZE"),
+        Some("PMIX_NAMESPACE"),
+    ),
+    (
+        Launcher::Mvapich,
+        "MV2_COMM_WORLD_RANK",
+        Some("MV2_COMM_WORLD_SIZE"),
+        None,
+    ),
+    (Launcher::Pmi, "PMI_RANK", Some("PMI_SIZE"), None),
+    (Launcher::Pmix, "PMIX_RANK", None, Some("PMIX_NAMESPACE")),
+];
+
+/// The place of this process; none where no launcher started it. An mpirun within a Slurm job counts, and not the srun that
+/// it may start its own helpers by; where both say the same, Slurm does, which says where rank 0 is.
+pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error> {
+    let slurm = of_slurm(variables);
+    for (launcher, rank, size, job) in MPI {
+        let Some(rank) = number(variables, rank)? else {
+            continue;
+        };
+        let size = match size {
+            Some(size) => number(variables, size)?,
+            None => None,
+        };
+        if let Ok(Some(place)) = &slurm
+            && [Launcher::Pmi, Launcher::Pmix].contains(&launcher)
+            && place.rank == rank
+            && (size.is_none() || place.size == size)
+        {
+            return slurm;
+        }
+        return within(Place {
+            launcher,
+            rank,
+            size,
+            host: None,
+            port: None,
+            job: job.and_then(|job| text(variables, job)),
+        });
+    }
+    slurm
+}
+
+/// A rank is below the size.
+fn within(place: Place) -> Result<Option<Place>, Error> {
+    match place.size {
+        Some(size) if place.rank >= size => Err(Error::Environment {
+            variable: format!("for the rank under {}", place.launcher),
+            value: place.rank.to_string(),
+            why: format!("there are {size} processes, the first is 0"),
+        }),
+        _ => Ok(Some(place)),
+    }
+}
+
+/// The steps from here up are Slurm's own: a batch script and an interactive shell have a rank too, and nobody beside them.
+const FIRST_OWN_STEP: u64 = 0xffff_fff0;
+
+fn of_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
+    let Some(rank) = number(variables, "SLURM_PROCID")? else {
+        return Ok(None);
+    };
+    let either = |new: &str, old: &str| match number::<u64>(variables, new) {
+        Ok(None) => number::<u64>(variables, old),
+        known => known,
+    };
+    let Some(step) = either("SLURM_STEP_ID", "SLURM_STEPID")?.filter(|step| *step < FIRST_OWN_STEP) else {
+        return Ok(None);
+    };
+    let job = either("SLURM_JOB_ID", "SLURM_JOBID")?;
+    let size = match number(variables, "SLURM_STEP_NUM_TASKS")? {
+        None => number(variables, "SLURM_NTASKS")?,
+        known => known,
+    };
+    within(Place {
+        launcher: Launcher::Slurm,
+        rank,
+        size,
+        host: host_of_first(variables, rank)?,
+        port: job.map(|job| port(job, step)),
+        job: job.map(|job| format!("slurm-{job}.{step}")),
+    })
+}
+
+/// The machine of rank 0: the first of the step's nodes, in every distribution of tasks but one that the user wrote.
+fn host_of_first(variables: Variables<'_>, rank: u32) -> Result<Option<String>, Error> {
+    if text(variables, "SLURM_DISTRIBUTION").is_some_and(|how| how.contains("arbitrary")) {
+        return Ok(None);
+    }
+    let own = text(variables, "SLURMD_NODENAME");
+    if rank == 0 && own.is_some() {
+        return Ok(own);
+    }
+    for variable in ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"] {
+        if let Some(value) = text(variables, variable) {
+            return match hostlist::expand(&value) {
+                Ok(names) => Ok(names.into_iter().next()),
+                Err(why) => Err(Error::Environment {
+                    variable: variable.to_owned(),
+                    value: super::wire::printable(&value, 200),
+                    why,
+                }),
+            };
+        }
+    }
+    Ok(None)
+}
+
+/// The ports of Slurm's steps lie above the usual one and below those that Linux gives to programs that ask for any.
+const FIRST_PORT: u64 = 18_600;
+const PORTS: u64 = 12_000;
+/// So many steps of a job have ports of their own that no job numbered shortly after it has.
+const STEPS: u64 = 61;
+
+/// A port for a step of a job. Jobs that run at the same time have numbers near each other, and so other ports.
+fn port(job: u64, step: u64) -> u16 {
+    let place = (job % PORTS * STEPS + step % STEPS) % PORTS;
+    u16::try_from(FIRST_PORT + place).unwrap_or(super::DEFAULT_PORT)
+}
+
+/// What a variable says, unless that is nothing.
+fn text(variables: Variables<'_>, variable: &str) -> Option<String> {
+    let value = variables(variable)?.trim().to_owned();
+    (!value.is_empty()).then_some(value)
+}
+
+/// The number that a variable says.
+fn number<N: std::str::FromStr>(variables: Variables<'_>, variable: &str) -> Result<Option<N>, Error> {
+    let Some(value) = text(variables, variable) else {
+        return Ok(None);
+    };
+    value.parse().map(Some).map_err(|_| Error::Environment {
+        variable: variable.to_owned(),
+        value: super::wire::printable(&value, 60),
+        why: "it is no number".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Result<Option<Place>, Error> {
+        from_environment(&|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn place(launcher: Launcher, rank: u32, size: Option<u32>) -> Place {
+        Place {
+            launcher,
+            rank,
+            size,
+            host: None,
+            port: None,
+            job: None,
+        }
+    }
+
+    /// What `srun -N2 -n2` sets on the second node.
+    const SRUN: [(&str, &str); 11] = [
+        ("SLURM_PROCID", "1"),
+        ("SLURM_NTASKS", "2"),
+        ("SLURM_NPROCS", "2"),
+        ("SLURM_NODEID", "1"),
+        ("SLURM_JOB_ID", "200505"),
+        ("SLURM_STEP_ID", "3"),
+        ("SLURM_JOB_NODELIST", "gnode[10,20,25,37]"),
+        ("SLURM_STEP_NODELIST", "gnode[20,37]"),
+        ("SLURM_STEP_NUM_TASKS", "2"),
+        ("SLURM_DISTRIBUTION", "cyclic"),
+        ("SLURMD_NODENAME", "gnode37"),
+    ];
+
+    fn srun(changed: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
+        changed.iter().copied().chain(SRUN).collect()
+    }
+
+    #[test]
+    fn a_step_of_slurm_says_where_rank_0_is() {
+        let expected = Place {
+            host: Some("gnode20".to_owned()),
+            // 200505 % 12000 = 8505, times 61 = 518805, and 3 = 518808, % 12000 = 2808.
+            port: Some(21_408),
+            job: Some("slurm-200505.3".to_owned()),
+            ..place(Launcher::Slurm, 1, Some(2))
+        };
+        assert_eq!(of(&SRUN), Ok(Some(expected.clone())));
+        let first = of(&srun(&[("SLURM_PROCID", "0"), ("SLURMD_NODENAME", "gnode20")]));
+        assert_eq!(first, Ok(Some(Place { rank: 0, ..expected })));
+        assert_eq!(of(&[]), Ok(None));
+    }
+
+    #[test]
+    fn the_nodes_of_the_job_stand_in_for_those_of_the_step() {
+        let host = |variables: &[(&str, &str)]| of(variables).expect("a place").expect("a place").host;
+        assert_eq!(host(&srun(&[("SLURM_STEP_NODELIST", "")])).as_deref(), Some("gnode10"));
+        let old = [
+            ("SLURM_PROCID", "1"),
+            ("SLURM_NTASKS", "2"),
+            ("SLURM_STEPID", "0"),
+            ("SLURM_NODELIST", "a[7-8]"),
+        ];
+        assert_eq!(host(&old).as_deref(), Some("a7"));
+        for rank in ["0", "1"] {
+            let arbitrary = srun(&[("SLURM_DISTRIBUTION", "arbitrary"), ("SLURM_PROCID", rank)]);
+            assert_eq!(host(&arbitrary), None, "neither waits for the other");
+        }
+        let wrong = of(&srun(&[("SLURM_STEP_NODELIST", "a[7-")])).expect_err("no list");
+        assert!(wrong.to_string().contains("SLURM_STEP_NODELIST says 'a[7-'"), "{wrong}");
+    }
+
+    #[test]
+    fn a_batch_script_and_an_interactive_shell_are_no_tasks() {
+        for step in ["", "4294967291", "4294967290"] {
+            assert_eq!(of(&srun(&[("SLURM_STEP_ID", step), ("SLURM_PROCID", "0")])), Ok(None));
+        }
+    }
+
+    #[test]
+    fn jobs_and_steps_beside_each_other_have_other_ports() {
+        let mut ports: Vec<u16> = (1000..1100)
+            .flat_map(|job| (0..60).map(move |step| port(job, step)))
+            .collect();
+        assert!(ports.iter().all(|port| (18_600..30_600).contains(port)));
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 6000);
+        port(u64::MAX, u64::MAX);
+    }
+
+    #[test]
+    fn each_mpirun_says_rank_and_size() {
+        let open = [
+            ("OMPI_COMM_WORLD_RANK", "1"),
+            ("OMPI_COMM_WORLD_SIZE", "2"),
+            ("PMIX_RANK", "1"),
+            ("PMIX_NAMESPACE", "prterun-a-17@1"),
+        ];
+        let expected = Place {
+            job: Some("prterun-a-17@1".to_owned()),
+            ..place(Launcher::OpenMpi, 1, Some(2))
+        };
+        assert_eq!(of(&open), Ok(Some(expected.clone())));
+        let pmix = Place {
+            launcher: Launcher::Pmix,
+            size: None,
+            ..expected
+        };
+        assert_eq!(of(&open[2..]), Ok(Some(pmix)));
+        let mvapich = [("MV2_COMM_WORLD_RANK", "0"), ("MV2_COMM_WORLD_SIZE", "2")];
+        assert_eq!(of(&mvapich), Ok(Some(place(Launcher::Mvapich, 0, Some(2)))));
+        let hydra = [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_FD", "7")];
+        assert_eq!(of(&hydra), Ok(Some(place(Launcher::Pmi, 1, Some(2)))));
+    }
+
+    #[test]
+    fn an_mpirun_within_a_job_counts_and_slurm_where_it_speaks_pmi() {
+        // Open MPI starts a daemon a node by srun, whose variables the processes inherit.
+        let open = srun(&[("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")]);
+        let found = of(&open).expect("a place").expect("a place");
+        assert_eq!((found.launcher, found.host), (Launcher::OpenMpi, None));
+        for said in [
+            &[("PMI_RANK", "1"), ("PMI_SIZE", "2")][..],
+            &[("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "slurm.pmix.200505.3")],
+        ] {
+            let found = of(&srun(said)).expect("a place").expect("a place");
+            assert_eq!(
+                (found.launcher, found.host.as_deref()),
+                (Launcher::Slurm, Some("gnode20"))
+            );
+        }
+        let hydra = srun(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]);
+        let found = of(&hydra).expect("a place").expect("a place");
+        assert_eq!((found.launcher, found.host), (Launcher::Pmi, None));
+    }
+
+    #[test]
+    fn what_is_no_number_and_what_is_not_two_is_said() {
+        let error = |variables: &[(&str, &str)]| of(variables).expect_err("no place").to_string();
+        assert!(error(&[("PMI_RANK", "x")]).contains("PMI_RANK says 'x': it is no number"));
+        assert!(error(&[("PMI_RANK", "-1")]).contains("no number"));
+        assert!(error(&[("PMI_RANK", "2"), ("PMI_SIZE", "2")]).contains("there are 2 processes"));
+        let of_two = |rank, size| place(Launcher::Pmi, rank, size).of_two();
+        assert_eq!(of_two(0, Some(2)), Ok(()));
+        assert_eq!(of_two(1, None), Ok(()));
+        assert_eq!(of_two(0, Some(1)), Err(Error::Size { size: 1 }));
+        assert_eq!(of_two(3, Some(4)), Err(Error::Size { size: 4 }));
+        assert_eq!(of_two(2, None), Err(Error::Rank { rank: 2 }));
+    }
+}

@@ -1,0 +1,300 @@
+//! One end of an established connection: a thread that reads what comes and says each second that this side is alive,
+//! whatever its caller is busy with. It alone finds that the other side is gone.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+
+use super::error::Error;
+use super::socket::{again, drain, readable, write_all};
+use super::wire::{Envelope, Lines, REASON, failed, line, printable, quote};
+
+/// How often each side says that it is alive.
+const BEAT: Duration = Duration::from_secs(1);
+/// A side that says nothing for so long is gone.
+pub const SILENCE: Duration = Duration::from_secs(4);
+/// How long the last words may take to leave.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// So many messages, or bytes of them, may wait for somebody to receive them.
+const WAITING: usize = 1024;
+const WAITING_BYTES: usize = 4 << 20;
+
+/// What both the thread and the caller know.
+pub struct Shared<M> {
+    pub stream: TcpStream,
+    pub peer: SocketAddr,
+    pub state: Mutex<State<M>>,
+    /// Something of the state changed.
+    pub changed: Condvar,
+    /// Held while a line is written; true once one was written in part: no other can follow.
+    writing: Mutex<bool>,
+}
+
+/// What came, and what became of the connection.
+pub struct State<M> {
+    /// Messages nobody received yet, and their bytes.
+    pub waiting: VecDeque<(usize, M)>,
+    waiting_bytes: usize,
+    /// Why there is no going on.
+    pub ending: Option<Error>,
+    /// The other side said that it is done.
+    pub done: bool,
+    /// This side said its last word: nothing but the other side's end is waited for.
+    pub leaving: bool,
+    /// The thread is to end.
+    pub stop: bool,
+    /// The thread has ended.
+    pub over: bool,
+}
+
+impl<M> State<M> {
+    /// The next message.
+    pub fn next(&mut self) -> Option<M> {
+        let (bytes, message) = self.waiting.pop_front()?;
+        self.waiting_bytes -= bytes;
+        Some(message)
+    }
+}
+
+/// What a turn of the thread came to.
+enum Turn {
+    Go,
+    Over,
+}
+
+impl<M> Shared<M> {
+    /// An end of a connection that neither blocks nor delays.
+    pub fn new(stream: TcpStream, peer: SocketAddr) -> Self {
+        Self {
+            stream,
+            peer,
+            state: Mutex::new(State {
+                waiting: VecDeque::new(),
+                waiting_bytes: 0,
+                ending: None,
+                done: false,
+                leaving: false,
+                stop: false,
+                over: false,
+            }),
+            changed: Condvar::new(),
+            writing: Mutex::new(false),
+        }
+    }
+
+    /// The state; a panic elsewhere does not spoil it.
+    pub fn state(&self) -> MutexGuard<'_, State<M>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes why there is no going on, unless that is known.
+    pub fn end(&self, error: Error) {
+        let mut state = self.state();
+        state.ending.get_or_insert(error);
+        self.changed.notify_all();
+    }
+
+    /// Writes a line; `go_on` is asked while the other side takes nothing.
+    pub fn write(&self, line: &[u8], until: Instant, go_on: &dyn Fn() -> bool) -> io::Result<()> {
+        let cut = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write_with(cut, line, until, go_on)
+    }
+
+    fn write_with(
+        &self,
+        mut cut: MutexGuard<'_, bool>,
+        line: &[u8],
+        until: Instant,
+        go_on: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        if *cut {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        write_all(&self.stream, line, until, go_on).inspect_err(|_| *cut = true)
+    }
+
+    /// Says why this side goes, if the other one takes it soon, and that nothing follows.
+    pub fn last_words(&self, last: &Envelope<()>) {
+        let until = Instant::now() + LAST_WORDS;
+        while let Ok(line) = line(last) {
+            if let Ok(cut) = self.writing.try_lock() {
+                // Where they cannot be said the other side sees the end of the connection.
+                let _ = self.write_with(cut, &line, until, &|| true);
+                break;
+            }
+            if Instant::now() >= until {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Says that this side is alive. Where somebody writes, or what was written still waits to leave, that says it: whoever
+    /// reads must not wait for a side that may do the same.
+    fn beat(&self) {
+        let Ok(mut cut) = self.writing.try_lock() else {
+            return;
+        };
+        let Ok(line) = line(&Envelope::<()>::Alive) else {
+            return;
+        };
+        if !*cut {
+            match (&self.stream).write(&line) {
+                Ok(count) if count < line.len() => {
+                    let rest = write_all(&self.stream, &line[count..], Instant::now() + LAST_WORDS, &|| true);
+                    *cut = rest.is_err();
+                }
+                // What ended the connection is read.
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+}
+
+impl<M: DeserializeOwned> Shared<M> {
+    /// What the thread does until the connection ends; some lines may have come with the greeting.
+    pub fn run(&self, mut lines: Lines) {
+        let mut heard = Instant::now();
+        let mut next_beat = heard;
+        while let Turn::Go = self.turn(&mut lines, &mut heard, &mut next_beat) {}
+        let said = {
+            let state = self.state();
+            match &state.ending {
+                Some(error) if !state.leaving && !matches!(error, Error::PeerFailed { .. }) => {
+                    Some(failed(&to_the_other_side(error)))
+                }
+                _ => None,
+            }
+        };
+        if let Some(said) = said {
+            self.last_words(&said);
+            drain(&self.stream, Instant::now() + LAST_WORDS);
+        }
+        let _ = self.stream.shutdown(Shutdown::Both);
+        self.state().over = true;
+        self.changed.notify_all();
+    }
+
+    fn turn(&self, lines: &mut Lines, heard: &mut Instant, next_beat: &mut Instant) -> Turn {
+        loop {
+            match lines.take() {
+                Ok(Some(line)) => {
+                    if let Turn::Over = self.take(&line) {
+                        return Turn::Over;
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return self.nonsense(&format!("{}, a line without an end", quote(lines.begun()))),
+            }
+        }
+        let (leaving, stop) = {
+            let state = self.state();
+            (state.leaving, state.stop || state.ending.is_some())
+        };
+        if stop {
+            return Turn::Over;
+        }
+        if *next_beat <= Instant::now() {
+            if !leaving {
+                self.beat();
+            }
+            *next_beat = Instant::now() + BEAT;
+        }
+        let wake = (*next_beat)
+            .min(*heard + SILENCE)
+            .saturating_duration_since(Instant::now());
+        // A process that was stopped for a while reads what came meanwhile before it says that nothing came.
+        let ready =
+            readable(&self.stream, wake) || (heard.elapsed() >= SILENCE && readable(&self.stream, Duration::ZERO));
+        if !ready {
+            if heard.elapsed() < SILENCE {
+                return Turn::Go;
+            }
+            return self.gone(&format!("no sign of life for {} s", SILENCE.as_secs()));
+        }
+        let mut buffer = [0; 16384];
+        match (&self.stream).read(&mut buffer) {
+            Ok(0) => self.gone("it closed the connection without a word"),
+            Ok(count) => {
+                *heard = Instant::now();
+                lines.feed(&buffer[..count]);
+                Turn::Go
+            }
+            Err(error) if again(&error) => Turn::Go,
+            Err(error) => self.gone(&error.to_string()),
+        }
+    }
+
+    /// Takes in a line.
+    fn take(&self, text: &[u8]) -> Turn {
+        let envelope = match serde_json::from_slice::<Envelope<M>>(text) {
+            Ok(envelope) => envelope,
+            Err(error) => return self.nonsense(&format!("{} ({error})", quote(text))),
+        };
+        match envelope {
+            Envelope::Alive => Turn::Go,
+            Envelope::Message(message) => {
+                let mut state = self.state();
+                if state.waiting.len() >= WAITING || state.waiting_bytes + text.len() > WAITING_BYTES {
+                    drop(state);
+                    return self.nonsense("more messages than this side was to receive");
+                }
+                state.waiting_bytes += text.len();
+                state.waiting.push_back((text.len(), message));
+                self.changed.notify_all();
+                Turn::Go
+            }
+            Envelope::Failed { why } => {
+                self.end(Error::PeerFailed {
+                    peer: self.peer,
+                    why: printable(&why, REASON),
+                });
+                Turn::Over
+            }
+            Envelope::Bye => {
+                let leaving = {
+                    let mut state = self.state();
+                    state.done = true;
+                    self.changed.notify_all();
+                    state.leaving
+                };
+                if !leaving {
+                    self.last_words(&Envelope::Bye);
+                }
+                Turn::Over
+            }
+        }
+    }
+
+    fn gone(&self, why: &str) -> Turn {
+        self.end(Error::PeerGone {
+            peer: self.peer,
+            why: why.to_owned(),
+        });
+        Turn::Over
+    }
+
+    fn nonsense(&self, quote: &str) -> Turn {
+        self.end(Error::Nonsense {
+            peer: self.peer,
+            quote: quote.to_owned(),
+        });
+        Turn::Over
+    }
+}
+
+/// What the other side is told of an error of this one.
+pub fn to_the_other_side(error: &Error) -> String {
+    match error {
+        Error::Interrupted => "it was interrupted (Ctrl-C, or a signal that means the same)".to_owned(),
+        Error::PeerGone { why, .. } => format!("this side was gone: {why}"),
+        Error::Nonsense { quote, .. } => format!("it does not understand what this side sent: {quote}"),
+        Error::TimedOut { .. } => "it waited for a message of this side until its deadline".to_owned(),
+        other => other.to_string(),
+    }
+}

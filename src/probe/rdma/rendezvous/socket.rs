@@ -1,0 +1,62 @@
+//! Sockets that do not block: waiting with a deadline, writing a whole line, reading what nobody wants.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Whether an error says no more than that nothing is there now.
+pub fn again(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// Waits until there is something to read, or an end.
+pub fn readable(stream: &TcpStream, wait: Duration) -> bool {
+    any_ready(&mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)], wait)
+}
+
+/// Waits for what is asked of any of the descriptors.
+pub fn any_ready(descriptors: &mut [PollFd<'_>], wait: Duration) -> bool {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: wait.subsec_nanos().into(),
+    };
+    matches!(poll(descriptors, Some(&timeout)), Ok(1..))
+}
+
+/// Writes all of it to a stream that does not block.
+pub fn write_all(mut stream: &TcpStream, mut bytes: &[u8], until: Instant, go_on: &dyn Fn() -> bool) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if again(&error) => {
+                if Instant::now() >= until || !go_on() {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+                let slice = until
+                    .saturating_duration_since(Instant::now())
+                    .min(Duration::from_millis(100));
+                any_ready(&mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::OUT)], slice);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads what nobody wants until its end or the deadline: bytes that are not read when a connection is closed take the last
+/// words with them.
+pub fn drain(mut stream: &TcpStream, until: Instant) {
+    let mut buffer = [0; 16384];
+    while Instant::now() < until {
+        let left = until.saturating_duration_since(Instant::now());
+        match readable(stream, left).then(|| stream.read(&mut buffer)) {
+            Some(Ok(1..)) => {}
+            Some(Err(error)) if again(&error) => {}
+            Some(_) | None => return,
+        }
+    }
+}

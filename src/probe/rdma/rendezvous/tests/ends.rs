@@ -1,0 +1,307 @@
+//! Messages, and each way in which one side ends the other.
+
+use std::net::Shutdown;
+
+use super::super::LONGEST;
+use super::*;
+
+#[test]
+fn messages_go_both_ways_in_order() {
+    let (a, b) = pair();
+    assert_eq!(
+        (a.peer().version.as_str(), b.peer().version.as_str()),
+        ("1.2.3", "1.2.3")
+    );
+    assert_eq!(a.peer().capabilities, ["dmabuf", "gpu"]);
+    assert_eq!((a.peer().address, b.peer().address), (b.local(), a.local()));
+    for n in 0..100 {
+        a.send(&Said::Numbers { all: vec![n, u64::MAX] }).expect("sent");
+    }
+    for n in 0..100 {
+        assert_eq!(b.receive(soon()), Ok(Said::Numbers { all: vec![n, u64::MAX] }));
+    }
+    let there = std::thread::spawn(move || (b.exchange(&word("to a\n"), soon()), b));
+    assert_eq!(a.exchange(&word("to b"), soon()), Ok(word("to a\n")));
+    let (heard, b) = there.join().expect("a thread");
+    assert_eq!(heard, Ok(word("to b")));
+    assert_eq!(b.bye(), Ok(()));
+    assert_eq!(a.trouble(), None);
+    assert_eq!(a.bye(), Ok(()));
+}
+
+#[test]
+fn what_was_said_before_bye_is_received_and_then_nothing() {
+    let (a, b) = pair();
+    a.send(&word("last")).expect("sent");
+    let begun = Instant::now();
+    assert_eq!(a.bye(), Ok(()));
+    assert!(
+        begun.elapsed() < Duration::from_millis(900),
+        "the other side answers at once"
+    );
+    assert_eq!(b.receive(soon()), Ok(word("last")));
+    let done = Error::PeerDone { peer: b.peer().address };
+    assert_eq!(b.receive(soon()), Err(done.clone()));
+    assert_eq!(b.send(&word("more")), Err(done));
+    assert_eq!(b.trouble(), None);
+    assert_eq!(b.bye(), Ok(()));
+}
+
+#[test]
+fn both_may_say_bye_at_once() {
+    for _ in 0..20 {
+        let (a, b) = pair();
+        let there = std::thread::spawn(move || b.bye());
+        assert_eq!(a.bye(), Ok(()));
+        assert_eq!(there.join().expect("a thread"), Ok(()));
+    }
+}
+
+#[test]
+fn a_failure_of_either_side_is_told_to_the_other() {
+    for listening_fails in [true, false] {
+        let (a, b) = pair();
+        let (failing, other) = if listening_fails { (a, b) } else { (b, a) };
+        failing.fail("the queue pair is in error:\nlocal protection");
+        let expected = Error::PeerFailed {
+            peer: other.peer().address,
+            why: "the queue pair is in error: local protection".to_owned(),
+        };
+        assert_eq!(trouble(&other), expected);
+        assert_eq!(other.receive(soon()), Err(expected.clone()));
+        assert_eq!(other.send(&word("on")), Err(expected.clone()));
+        assert_eq!(other.bye(), Err(expected));
+    }
+}
+
+#[test]
+fn a_message_before_a_failure_is_still_received() {
+    let (a, b) = pair();
+    a.send(&word("result")).expect("sent");
+    a.fail("then it broke");
+    assert!(matches!(trouble(&b), Error::PeerFailed { .. }));
+    assert_eq!(b.receive(soon()), Ok(word("result")));
+    assert!(matches!(b.receive(soon()), Err(Error::PeerFailed { .. })));
+}
+
+#[test]
+fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
+    let (a, b) = pair();
+    drop(a);
+    let Error::PeerFailed { why, .. } = trouble(&b) else {
+        panic!("it was dropped");
+    };
+    assert!(why.contains("ended before it was done"), "{why}");
+
+    let (a, b) = pair();
+    let error = a
+        .receive(Instant::now() + Duration::from_millis(200))
+        .expect_err("nothing");
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    drop(a);
+    let told = trouble(&b).to_string();
+    assert!(told.contains("waited for a message of this side"), "{told}");
+}
+
+#[test]
+fn an_interrupt_ends_both_whatever_they_do() {
+    for receiving in [true, false] {
+        let (asked, flag) = interruptible(GENEROUS);
+        let (a, b) = pair_with(&asked, &terms(GENEROUS));
+        let there = std::thread::spawn(move || {
+            let error = trouble(&b);
+            (error, b)
+        });
+        flag.store(true, Ordering::Relaxed);
+        let error = match receiving {
+            true => a.receive(soon()).expect_err("an interrupt"),
+            false => a.trouble().expect("an interrupt"),
+        };
+        assert_eq!(error, Error::Interrupted);
+        // The other side knows while this one is still there.
+        let (told, b) = there.join().expect("a thread");
+        assert!(
+            matches!(&told, Error::PeerFailed { why, .. } if why.contains("interrupted (Ctrl-C")),
+            "{told}"
+        );
+        assert_eq!(a.send(&word("more")), Err(Error::Interrupted));
+        drop((a, b));
+    }
+}
+
+#[test]
+fn a_link_that_is_dropped_at_once_has_told_why() {
+    for _ in 0..30 {
+        let (link, mut stream) = by_hand();
+        stream.write_all(b"what?\n").expect("written");
+        assert!(matches!(link.receive(soon()), Err(Error::Nonsense { .. })));
+        drop(link);
+        let told = rest(&stream);
+        assert!(told.contains("does not understand what this side sent"), "{told}");
+
+        let (asked, flag) = interruptible(GENEROUS);
+        let (a, b) = pair_with(&asked, &terms(GENEROUS));
+        flag.store(true, Ordering::Relaxed);
+        let there = std::thread::spawn(move || b.receive(soon()));
+        assert_eq!(a.receive(soon()), Err(Error::Interrupted));
+        drop(a);
+        let told = there.join().expect("a thread").expect_err("an end").to_string();
+        assert!(told.contains("interrupted (Ctrl-C"), "{told}");
+    }
+}
+
+#[test]
+fn a_side_that_is_busy_for_long_is_not_given_up() {
+    let (a, b) = pair();
+    let there = std::thread::spawn(move || {
+        // Longer than a silent side is waited for.
+        std::thread::sleep(Duration::from_millis(6500));
+        b.exchange(&word("measured"), soon())
+    });
+    assert_eq!(a.receive(soon()), Ok(word("measured")));
+    assert_eq!(a.trouble(), None);
+    a.send(&word("so did I")).expect("sent");
+    assert_eq!(there.join().expect("a thread"), Ok(word("so did I")));
+}
+
+#[test]
+fn a_message_has_its_limit_and_one_below_it_goes_through() {
+    let (a, b) = pair();
+    let error = a.send(&word(&"x".repeat(LONGEST))).expect_err("too long");
+    assert!(error.to_string().contains("65536 are the most"), "{error}");
+    // {"message":{"word":"…"}}
+    let longest = word(&"x".repeat(LONGEST - 24));
+    a.send(&longest).expect("sent");
+    assert_eq!(b.receive(soon()), Ok(longest));
+    a.bye().expect("both are well");
+}
+
+#[test]
+fn a_peer_that_closes_or_resets_is_gone() {
+    let (link, stream) = by_hand();
+    drop(stream);
+    assert!(matches!(trouble(&link), Error::PeerGone { .. }));
+    let Err(Error::PeerGone { why, .. }) = link.receive(soon()) else {
+        panic!("it is gone");
+    };
+    // Unread beats make the system reset the connection.
+    assert!(why.contains("without a word") || why.contains("reset"), "{why}");
+
+    // Half closed: it is told why this side ends.
+    let (link, stream) = by_hand();
+    stream.shutdown(Shutdown::Write).expect("half closed");
+    assert!(
+        trouble(&link)
+            .to_string()
+            .contains("closed the connection without a word")
+    );
+    let told = rest(&stream);
+    assert!(told.contains(r#""alive""#) && told.ends_with("\"}}\n"), "{told}");
+    assert!(told.contains("this side was gone: it closed"), "{told}");
+}
+
+#[test]
+fn a_silent_peer_is_gone_in_time_and_a_beating_one_is_not() {
+    let (link, mut stream) = by_hand();
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(1500));
+        stream.write_all(b"\"alive\"\n").expect("written");
+        assert_eq!(link.trouble(), None);
+    }
+    let last = Instant::now();
+    let error = trouble(&link);
+    assert!(error.to_string().contains("no sign of life for 4 s"), "{error}");
+    assert!(last.elapsed() > Duration::from_millis(3500), "{:?}", last.elapsed());
+    assert!(rest(&stream).contains("no sign of life"));
+}
+
+#[test]
+fn what_is_no_message_ends_both_with_its_beginning() {
+    let mut huge = vec![b'['; 10 << 20];
+    huge.push(b'\n');
+    let cases: [(&[u8], &str); 7] = [
+        (b"\x16\x03\x01\n", r"\x16\x03\x01"),
+        (b"{\"message\":{\"picture\":1}}\n", "picture"),
+        (b"{\"message\":{\"word\":\"cut\n", "cut"),
+        (b"{\"message\":{\"word\":\"\xff\"}}\n", r"\xff"),
+        (b"{\"new_kind\":{}}\n", "new_kind"),
+        (b"\n", "EOF"),
+        (&huge, "a line without an end"),
+    ];
+    for (bytes, expected) in cases {
+        let (link, mut stream) = by_hand();
+        let there = std::thread::spawn({
+            let (mut stream, bytes) = (stream.try_clone().expect("a clone"), bytes.to_vec());
+            // The other end may close before it has read all.
+            move || drop(stream.write_all(&bytes))
+        });
+        let error = trouble(&link);
+        assert!(matches!(error, Error::Nonsense { .. }), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+        there.join().expect("a thread");
+        if bytes.len() < LONGEST {
+            let mut told = String::new();
+            stream.read_to_string(&mut told).expect("told");
+            assert!(told.contains("does not understand what this side sent"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_line_that_is_cut_by_the_end_is_no_message() {
+    let (link, mut stream) = by_hand();
+    stream
+        .write_all(b"{\"message\":{\"word\":\"whole\"}}\n{\"mess")
+        .expect("written");
+    stream.shutdown(Shutdown::Write).expect("half closed");
+    assert!(matches!(trouble(&link), Error::PeerGone { .. }));
+    assert_eq!(link.receive(soon()), Ok(word("whole")));
+    assert!(matches!(link.receive(soon()), Err(Error::PeerGone { .. })));
+}
+
+#[test]
+fn both_may_send_much_before_either_receives() {
+    let (a, b) = pair();
+    let much = |link: Text| {
+        for n in 0..60 {
+            link.send(&word(&format!("{n:060000}"))).expect("sent");
+        }
+        std::thread::sleep(Duration::from_millis(2500));
+        for n in 0..60 {
+            assert_eq!(link.receive(soon()), Ok(word(&format!("{n:060000}"))));
+        }
+        link.bye().expect("both are well");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| much(a));
+        scope.spawn(|| much(b));
+    });
+}
+
+#[test]
+fn messages_that_nobody_receives_end_somewhere() {
+    let (a, b) = pair();
+    let long = word(&"x".repeat(60_000));
+    let sent = (0..5000).map(|_| a.send(&long)).take_while(Result::is_ok).count();
+    assert!(sent < 5000, "all were taken");
+    let error = trouble(&b);
+    assert!(error.to_string().contains("more messages than"), "{error}");
+    assert!(trouble(&a).to_string().contains("more messages than"));
+}
+
+#[test]
+fn a_peer_that_takes_nothing_holds_nobody_up() {
+    let (link, _stream) = by_hand();
+    let begun = Instant::now();
+    let long = word(&"x".repeat(60_000));
+    let error = loop {
+        if let Err(error) = link.send(&long) {
+            break error;
+        }
+    };
+    assert!(matches!(error, Error::PeerGone { .. }), "{error}");
+    assert!(begun.elapsed() < BOTH + BUSY, "{:?}", begun.elapsed());
+    let dropping = Instant::now();
+    drop(link);
+    assert!(dropping.elapsed() < Duration::from_secs(3), "{:?}", dropping.elapsed());
+}

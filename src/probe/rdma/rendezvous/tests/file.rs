@@ -1,0 +1,219 @@
+//! Meetings by a file, and the files that earlier runs leave.
+
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use super::super::{Launcher, Meeting, Place, meet_by_file};
+use super::*;
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn meet(path: &Path, rank: u32, job: Option<&str>, within: Duration) -> (Result<Text, Error>, Vec<String>) {
+    let mut notes = Vec::new();
+    let link = meet_by_file(path, rank, job, HERE, &terms(within), &mut |note| notes.push(note));
+    (link, notes)
+}
+
+/// Both meet, rank 1 first by so long; its notes.
+fn both(path: &Path, job: Option<&'static str>, first_by: Duration) -> Vec<String> {
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| meet(path, 1, job, GENEROUS));
+        std::thread::sleep(first_by);
+        let (first, _) = meet(path, 0, job, GENEROUS);
+        let (second, notes) = second.join().expect("a thread");
+        let (first, second) = (first.expect("rank 0"), second.expect("rank 1"));
+        first.send(&word("met")).expect("sent");
+        assert_eq!(second.receive(soon()), Ok(word("met")));
+        assert!(!path.exists(), "the file is taken away");
+        notes
+    })
+}
+
+#[test]
+fn two_processes_meet_whoever_is_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("meet");
+    let notes = both(&path, None, Duration::from_millis(300));
+    assert!(notes[0].contains("rank 0 has not written it"), "{notes:?}");
+    both(&path, Some("prterun-a 17@1"), Duration::ZERO);
+    assert_eq!(
+        fs::read_dir(folder.path()).expect("a folder").count(),
+        0,
+        "nothing is left"
+    );
+}
+
+#[test]
+fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("meet");
+    let (error, said) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            meet(&path, 0, Some("job"), Duration::from_secs(1))
+                .0
+                .err()
+                .expect("nobody")
+        });
+        while !path.exists() && !first.is_finished() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mode = fs::metadata(&path).expect("the file").permissions().mode();
+        let said = (mode & 0o777, fs::read_to_string(&path).expect("text"));
+        (first.join().expect("a thread"), said)
+    });
+    assert_eq!(said.0, 0o600);
+    let meeting = Meeting::parse(&said.1).expect("a meeting");
+    assert_eq!(
+        (meeting.host.as_str(), meeting.job.as_deref()),
+        ("127.0.0.1", Some("job"))
+    );
+    assert_eq!((meeting.token.len(), meeting.text()), (32, said.1));
+    assert!(
+        error.to_string().contains("rank 1 did not come to 127.0.0.1:"),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("a filesystem that both machines see"),
+        "{error}"
+    );
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_stale_file_is_not_believed() {
+    let (held, free) = listener();
+    drop(held);
+    let line = |port: u16, job: &str| format!("127.0.0.1 {port} 00112233445566778899aabbccddeeff {job}\n");
+    // A gdr of another run listens at that port now, or something else does.
+    let (other_gdr, other_address) = listener();
+    let other = std::thread::spawn(move || {
+        other_gdr
+            .accept::<Said>(&terms(Duration::from_secs(4)), &mut |_| {})
+            .err()
+    });
+    let web = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let web_port = web.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = web.accept() {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n");
+        }
+    });
+    let cases = [
+        (line(free.port(), "-"), "refused"),
+        (line(free.port(), "another"), "it is of another run (another, not job)"),
+        (line(other_address.port(), "-"), "of another run"),
+        (line(web_port, "job"), "web server"),
+        ("half a li".to_owned(), "not written by gdr"),
+        (String::new(), "not written by gdr"),
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    for (text, expected) in cases {
+        let path = folder.path().join("meet");
+        fs::write(&path, &text).expect("written");
+        let notes = both(&path, Some("job"), Duration::from_millis(500));
+        assert!(notes.iter().any(|note| note.contains(expected)), "{text}: {notes:?}");
+    }
+    let nobody = other.join().expect("a thread").expect("nobody");
+    assert!(nobody.to_string().contains("a gdr of another run"), "{nobody}");
+}
+
+#[test]
+fn what_keeps_two_from_meeting_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let error = |path: &Path, rank| {
+        meet(path, rank, None, Duration::from_millis(400))
+            .0
+            .err()
+            .expect("no link")
+            .to_string()
+    };
+    let missing = folder.path().join("no/such/folder");
+    assert!(
+        error(&missing, 0).contains("it cannot be written"),
+        "{}",
+        error(&missing, 0)
+    );
+    assert!(
+        error(&missing, 1).contains("rank 0 has not written it"),
+        "{}",
+        error(&missing, 1)
+    );
+    assert!(error(&missing, 2).contains("process 2"), "{}", error(&missing, 2));
+    // A pipe is not waited for, and a folder is no file.
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
+    assert!(error(&pipe, 1).contains("it is no file"), "{}", error(&pipe, 1));
+    assert!(
+        error(folder.path(), 1).contains("it is no file"),
+        "{}",
+        error(folder.path(), 1)
+    );
+    // What replaces a link does not write through it.
+    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+    fs::write(&target, "kept").expect("written");
+    std::os::unix::fs::symlink(&target, &link).expect("a link");
+    error(&link, 0);
+    assert_eq!(fs::read_to_string(&target).expect("text"), "kept");
+}
+
+#[test]
+fn a_line_of_the_file_is_four_words() {
+    let good = "node-1.example 40123 abc -\n";
+    let meeting = Meeting::parse(good).expect("a meeting");
+    assert_eq!(
+        (meeting.port, meeting.job.clone(), meeting.text().as_str()),
+        (40_123, None, good)
+    );
+    let bad = [
+        "node 1 abc -",
+        "node 0 abc -\n",
+        "node 65536 abc -\n",
+        "node 1 abc\n",
+        "node  1 abc -\n",
+        "node 1 abc - x\n",
+        "no\u{1b}de 1 abc -\n",
+        " 1 abc -\n",
+        "\n",
+        "node 1 abc -\nmore\n",
+    ];
+    for text in bad {
+        assert_eq!(Meeting::parse(text), None, "{text:?}");
+    }
+}
+
+#[test]
+fn the_processes_of_a_launcher_meet_at_the_port_of_their_job_or_by_a_file() {
+    let (held, free) = listener();
+    drop(held);
+    let place = |rank, host: Option<&str>| Place {
+        launcher: Launcher::Slurm,
+        rank,
+        size: Some(2),
+        host: host.map(str::to_owned),
+        port: Some(free.port()),
+        job: Some("slurm-7.0".to_owned()),
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("meet");
+    for (host, file) in [(Some("localhost"), None), (None, Some(path.as_path()))] {
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| meet_place(&place(1, host), file));
+            let first = meet_place(&place(0, host), file).expect("rank 0");
+            second.join().expect("a thread").expect("rank 1").bye().expect("well");
+            first.bye().expect("well");
+        });
+    }
+    let error = meet_place(&place(1, None), None).err().expect("nowhere").to_string();
+    assert!(error.starts_with("Slurm does not say where process 0 is"), "{error}");
+    let many = Place {
+        size: Some(4),
+        ..place(0, None)
+    };
+    assert_eq!(meet_place(&many, None).err(), Some(Error::Size { size: 4 }));
+}
+
+fn meet_place(place: &Place, file: Option<&Path>) -> Result<Text, Error> {
+    super::super::meet(place, file, HERE, &terms(GENEROUS), &mut |_| {})
+}

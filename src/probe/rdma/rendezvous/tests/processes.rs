@@ -1,0 +1,105 @@
+//! A peer that is another process, which is killed, frozen and thawed.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::*;
+
+const PORT: &str = "GDR_TEST_RENDEZVOUS_PORT";
+const NAME: &str = "probe::rdma::rendezvous::tests::processes::the_other_process";
+
+/// No test of itself: what the other process does. It waits as one that measures does, and prints what ends it.
+#[test]
+fn the_other_process() {
+    let Some(port) = std::env::var(PORT).ok().and_then(|port| port.parse().ok()) else {
+        return;
+    };
+    let link: Text = connect("127.0.0.1", port, &terms(GENEROUS), &mut |_| {}).expect("a listener");
+    link.send(&word("here")).expect("sent");
+    let mut out = std::io::stdout();
+    loop {
+        if let Some(error) = link.trouble() {
+            writeln!(out, "TROUBLE {error}").expect("written");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A child that ends with the test.
+struct Other(Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Other {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("a signal");
+    }
+}
+
+fn with_other_process() -> (Text, Other) {
+    let (listener, address) = listener();
+    let child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", NAME, "--nocapture"])
+        .env(PORT, address.port().to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child");
+    let other = Other(child);
+    let link = listener.accept(&terms(GENEROUS), &mut |_| {}).expect("a peer");
+    assert_eq!(link.receive(soon()), Ok(word("here")));
+    (link, other)
+}
+
+#[test]
+fn a_killed_process_is_noticed_at_once() {
+    let (link, mut other) = with_other_process();
+    let begun = Instant::now();
+    other.0.kill().expect("killed");
+    let error = trouble(&link);
+    assert!(matches!(error, Error::PeerGone { .. }), "{error}");
+    assert!(begun.elapsed() < BOTH, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
+    let (link, mut other) = with_other_process();
+    let begun = Instant::now();
+    other.signal(Signal::STOP);
+    let error = trouble(&link);
+    assert!(error.to_string().contains("no sign of life for 4 s"), "{error}");
+    assert!(begun.elapsed() < BOTH + BUSY, "{:?}", begun.elapsed());
+    drop(link);
+    other.signal(Signal::CONT);
+    let out = BufReader::new(other.0.stdout.take().expect("a pipe"));
+    let told = out
+        .lines()
+        .map_while(Result::ok)
+        .find(|line| line.contains("TROUBLE"))
+        .expect("its trouble");
+    assert!(
+        told.contains("failed: this side was gone: no sign of life for 4 s"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_process_that_was_frozen_for_a_moment_is_not_given_up() {
+    let (link, other) = with_other_process();
+    for _ in 0..2 {
+        other.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(1800));
+        other.signal(Signal::CONT);
+        std::thread::sleep(Duration::from_millis(1300));
+        assert_eq!(link.trouble(), None);
+    }
+    link.bye().expect("both are well");
+}
