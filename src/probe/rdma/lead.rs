@@ -86,10 +86,10 @@ pub fn follow(end: &mut End, control: &mut dyn Control) -> Result<(), Trouble> {
 
 /// Why an end cannot go on, which the other one hears: it need not wait for what does not come.
 fn told(end: &End, control: &mut dyn Control, trouble: Trouble) -> Trouble {
+    let trouble = end.cause(trouble);
     if trouble.is_of_the_far_end() {
         return trouble;
     }
-    let trouble = end.cause(trouble);
     let _ = control.tell(Message::Failed(gpu::sentence(&trouble)));
     trouble
 }
