@@ -1,3 +1,5 @@
+//! What the two ends say to each other, without a card.
+
 use std::time::Duration;
 
 use super::control::{Control as _, Gone, Here, Kind, Message, Step};
