@@ -13,8 +13,10 @@ use super::{Port, Sort};
 use crate::probe::integrity::{Wrong, by_slice};
 use crate::probe::trouble::Trouble;
 
-/// Requests that a queue holds.
-pub const DEPTH: u32 = 128;
+/// Requests to send that a queue holds.
+const DEPTH: u32 = 128;
+/// Buffers to receive into: more than messages are on their way, so that none has to be sent again.
+pub const BUFFERS: u32 = 512;
 /// Bytes that go with a request, where the card has room for so many.
 pub const INLINE: u32 = 64;
 /// How often it is looked at a queue before it is looked at the clock.
@@ -110,8 +112,9 @@ impl End {
     /// Makes a connection to an end that does the same.
     pub fn join(&self, transport: Transport, other: &Offer, control: &mut dyn Control) -> Result<Joined, Trouble> {
         let sent = self.context.completions(DEPTH)?;
-        let received = self.context.completions(DEPTH)?;
+        let received = self.context.completions(BUFFERS)?;
         let options = QueuePairOptions {
+            receive_depth: BUFFERS,
             inline_bytes: INLINE,
             ..QueuePairOptions::of(transport, DEPTH)
         };

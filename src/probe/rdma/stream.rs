@@ -5,7 +5,7 @@ use std::time::Instant;
 use verbs::{Piece, Request, Work};
 
 use super::control::{Control, Kind};
-use super::end::{End, Joined, Waiting};
+use super::end::{BUFFERS, End, Joined, Waiting};
 use crate::probe::trouble::Trouble;
 
 /// Seconds for one request, a sample for every `depth` of them: from one completion to the one so many later, so that neither
@@ -76,7 +76,7 @@ impl Receiving {
             count,
         };
         let piece = end.region.piece(0, bytes)?;
-        while receiving.posted < count.min(super::end::DEPTH) {
+        while receiving.posted < count.min(BUFFERS) {
             receiving.post(joined, piece)?;
         }
         Ok(receiving)

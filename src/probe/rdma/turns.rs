@@ -5,7 +5,7 @@ use std::time::Instant;
 use verbs::{Request, Work};
 
 use super::control::{Control, Kind};
-use super::end::{End, Joined, Waiting};
+use super::end::{BUFFERS, End, Joined, Waiting};
 use super::stream::work;
 use crate::probe::trouble::Trouble;
 
@@ -42,7 +42,7 @@ pub fn prepare(end: &End, joined: &mut Joined, kind: Kind, bytes: usize, count: 
     end.buffer.fill(end.buffer.len() / 2, end.buffer.len() / 2, 0)?;
     if kind.is_received() {
         let piece = end.region.piece(end.region.len() / 2, bytes)?;
-        for id in 0..count.min(super::end::DEPTH) {
+        for id in 0..count.min(BUFFERS) {
             joined.pair.receive(u64::from(id), &[piece])?;
         }
     }
@@ -116,7 +116,7 @@ fn sent(
         inline: bytes <= joined.pair.inline_bytes() as usize,
         ..Request::new(0, work, &pieces)
     };
-    let mut posted = count.min(super::end::DEPTH);
+    let mut posted = count.min(BUFFERS);
     let mut times = Vec::with_capacity(count as usize);
     let mut begun = Instant::now();
     for _ in 0..count {
