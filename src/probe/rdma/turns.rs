@@ -31,7 +31,7 @@ pub fn play(
         Kind::Write => written(end, joined, bytes, count, first, control),
         Kind::Read | Kind::FetchAdd | Kind::CompareSwap => fetched(end, joined, kind, bytes, count, control),
         Kind::Send | Kind::SendImmediate | Kind::WriteImmediate => {
-            sent(end, joined, kind, bytes, count, first, control)
+            sent(end, joined, kind, (bytes, count), first, control)
         }
     }
 }
@@ -60,49 +60,36 @@ fn written(
 ) -> Result<Vec<f64>, Trouble> {
     let half = end.buffer.len() / 2;
     let pieces = [end.region.piece(0, bytes)?];
-    let inline = bytes <= joined.pair.inline_bytes() as usize;
     let request = Request {
-        inline,
+        inline: bytes <= joined.pair.inline_bytes() as usize,
         ..Request::new(0, Work::Write(joined.remote.offset(half as u64), None), &pieces)
     };
-    let mut times = Vec::with_capacity(count as usize);
-    let mut begun = Instant::now();
-    for turn in 1..=count {
-        // Never what is there: the one before it, or 0.
-        let mark = (turn % 255 + 1) as u8;
-        let arrives = |joined: &mut Joined, control: &mut dyn Control| -> Result<(), Trouble> {
-            let mut waiting = Waiting::new(end.patience);
-            while end.buffer.load(half + bytes - 1)? != mark {
-                waiting.look("a write of the other end", control)?;
-                if waiting.is_long() {
-                    // A request that failed tells why.
-                    joined.sent.look()?;
-                }
-            }
-            Ok(())
-        };
-        if first == First::They {
-            arrives(joined, control)?;
-        }
-        end.buffer.store(bytes - 1, mark)?;
+    // Never what is there: the one before it, or 0.
+    let mark = |turn: u32| (turn % 255 + 1) as u8;
+    let send = |joined: &mut Joined, control: &mut dyn Control, turn| {
+        end.buffer.store(bytes - 1, mark(turn))?;
         joined.pair.send(&request)?;
-        joined.sent.wait(control)?;
-        if first == First::We {
-            arrives(joined, control)?;
+        joined.sent.wait(control)
+    };
+    let arrives = |joined: &mut Joined, control: &mut dyn Control, turn| {
+        let mut waiting = Waiting::new(end.patience);
+        while end.buffer.load(half + bytes - 1)? != mark(turn) {
+            waiting.look("a write of the other end", control)?;
+            if waiting.is_long() {
+                // A request that failed tells why.
+                joined.sent.look()?;
+            }
         }
-        let now = Instant::now();
-        times.push(now.duration_since(begun).as_secs_f64());
-        begun = now;
-    }
-    Ok(times)
+        Ok(())
+    };
+    alternate((joined, control), count, first, send, arrives)
 }
 
 fn sent(
     end: &End,
     joined: &mut Joined,
     kind: Kind,
-    bytes: usize,
-    count: u32,
+    (bytes, count): (usize, u32),
     first: First,
     control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
@@ -117,24 +104,38 @@ fn sent(
         ..Request::new(0, work, &pieces)
     };
     let mut posted = count.min(BUFFERS);
+    let send = |joined: &mut Joined, control: &mut dyn Control, _| {
+        joined.pair.send(&request)?;
+        joined.sent.wait(control)
+    };
+    let arrives = |joined: &mut Joined, control: &mut dyn Control, _| {
+        joined.received.wait(control)?;
+        if posted < count {
+            posted += 1;
+            joined.pair.receive(0, &[into])?;
+        }
+        Ok(())
+    };
+    alternate((joined, control), count, first, send, arrives)
+}
+
+/// One turn after the other, by the numbers from 1: seconds from one of this end to its next.
+fn alternate<Sent>(
+    (joined, control): (&mut Joined, &mut dyn Control),
+    count: u32,
+    first: First,
+    mut send: impl FnMut(&mut Joined, &mut dyn Control, u32) -> Result<Sent, Trouble>,
+    mut arrives: impl FnMut(&mut Joined, &mut dyn Control, u32) -> Result<(), Trouble>,
+) -> Result<Vec<f64>, Trouble> {
     let mut times = Vec::with_capacity(count as usize);
     let mut begun = Instant::now();
-    for _ in 0..count {
-        let mut arrives = |joined: &mut Joined, control: &mut dyn Control| -> Result<(), Trouble> {
-            joined.received.wait(control)?;
-            if posted < count {
-                posted += 1;
-                joined.pair.receive(0, &[into])?;
-            }
-            Ok(())
-        };
+    for turn in 1..=count {
         if first == First::They {
-            arrives(joined, control)?;
+            arrives(joined, control, turn)?;
         }
-        joined.pair.send(&request)?;
-        joined.sent.wait(control)?;
+        send(joined, control, turn)?;
         if first == First::We {
-            arrives(joined, control)?;
+            arrives(joined, control, turn)?;
         }
         let now = Instant::now();
         times.push(now.duration_since(begun).as_secs_f64());
