@@ -464,6 +464,12 @@ fn datagrams(context: &Context, way: Way) -> Outcome {
     near.set(3, 512)?;
     right.receive(1, &[far.region.piece(0, 40 + 512)?])?;
     let pieces = [near.region.piece(0, 512)?];
+    for work in [Work::Send(None), Work::Write(far.region.remote(), None)] {
+        match left.send(&Request::new(9, work, &pieces)) {
+            Err(Error::Transport { .. }) => {}
+            other => return Err(format!("{work:?} without an address: {other:?}").into()),
+        }
+    }
     left.send(&Request::new(2, Work::SendTo(&address, None), &pieces))?;
     let mut received = None;
     for _ in 0..2 {

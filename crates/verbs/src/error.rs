@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::Pages;
+use crate::{Pages, Transport};
 
 /// Verbs failed.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +85,15 @@ pub enum Error {
     /// More pieces than a request has.
     #[error("a request of {0} pieces: it has at most 16")]
     Pieces(usize),
+    /// A datagram has an address, and nothing else has one: a provider would take what stands there for one.
+    #[error("a queue pair of {transport:?} sends {}", match transport { Transport::Ud => "datagrams alone", _ => "no datagrams" })]
+    Transport {
+        /// What the pair transports.
+        transport: Transport,
+    },
+    /// The CPU takes along what is inline, and reaches no GPU's memory.
+    #[error("memory of a GPU does not go with the request (inline): the CPU does not reach it")]
+    Inline,
     /// A queue pair takes no request.
     #[error("a queue pair of {name} takes no request ({function})")]
     Post {

@@ -8,7 +8,7 @@ use std::ptr::{NonNull, null_mut};
 
 use ibverbs_sys::{self as raw, ibv_qp_attr_mask as mask, ibv_qp_state as state, ibv_qp_type as kind};
 
-use crate::{Access, CompletionQueue, Domain, Error, Piece, Region, Request};
+use crate::{Access, CompletionQueue, Domain, Error, Piece, Region, Request, Work};
 
 /// So many pieces a request has at most.
 pub const MOST_PIECES: usize = 16;
@@ -403,15 +403,24 @@ impl QueuePair<Rts> {
     ///
     /// # Errors
     ///
-    /// [`Error::Pieces`], [`Error::Post`]: ENOMEM where the queue is full, EINVAL for what the pair cannot do.
+    /// [`Error::Transport`], [`Error::Inline`], [`Error::Pieces`], [`Error::Post`]: ENOMEM where the queue is full, EINVAL for what
+    /// the pair cannot do.
     pub fn send(&mut self, request: &Request<'_>) -> Result<(), Error> {
+        let transport = self.inner.transport;
+        if (transport == Transport::Ud) != matches!(request.work, Work::SendTo(..)) {
+            return Err(Error::Transport { transport });
+        }
+        if request.inline && request.pieces.iter().any(|piece| piece.region().is_device()) {
+            return Err(Error::Inline);
+        }
         let (mut entries, count) = self.inner.entries(request.pieces)?;
         let mut raw = request.raw();
         raw.sg_list = entries.as_mut_ptr();
         raw.num_sge = count;
         let mut bad = null_mut();
         // SAFETY: the pair is alive; the request and its pieces are read during the call, and the memory they name is kept until
-        // the pair is destroyed. An address handle that it names is borrowed, and of the same library.
+        // the pair is destroyed. What goes with the request is host memory of so many bytes. A datagram names an address handle,
+        // which is borrowed and of the same library; nothing else is taken for one.
         let errno = unsafe { raw::ibv_post_send(self.inner.raw.as_ptr(), &mut raw, &mut bad) };
         self.inner.posted("ibv_post_send", errno)
     }

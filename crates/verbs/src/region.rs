@@ -60,7 +60,7 @@ struct Owned {
     rkey: u32,
     domain: Domain,
     /// Dropped after the registration has ended.
-    _memory: Held,
+    memory: Held,
 }
 
 // SAFETY: verbs are thread safe, and the registration is ended by this value alone.
@@ -205,7 +205,7 @@ impl Domain {
             lkey,
             rkey,
             domain: self.clone(),
-            _memory: memory,
+            memory,
         })))
     }
 }
@@ -250,6 +250,11 @@ impl Region {
     #[must_use]
     pub fn domain(&self) -> &Domain {
         &self.0.domain
+    }
+
+    /// Whether it is memory of a GPU, which the CPU does not reach by its address.
+    pub(crate) fn is_device(&self) -> bool {
+        matches!(self.0.memory, Held::Device(_))
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {

@@ -91,6 +91,16 @@ impl Kind {
         }
     }
 
+    /// It is about one word.
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Self::FetchAdd | Self::CompareSwap)
+    }
+
+    /// Immediate data goes with it.
+    pub fn has_immediate(self) -> bool {
+        matches!(self, Self::WriteImmediate | Self::SendImmediate)
+    }
+
     /// The far side must have a buffer posted.
     pub fn is_received(self) -> bool {
         matches!(self, Self::WriteImmediate | Self::Send | Self::SendImmediate)

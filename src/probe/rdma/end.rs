@@ -184,7 +184,7 @@ impl End {
         Ok(self.buffer.write(0, &text[..bytes])?)
     }
 
-    /// Compares the start of its memory; what follows the last whole word is compared byte by byte.
+    /// Compares the start of its memory, the bytes after the last whole word too.
     pub fn check(&self, bytes: usize, pattern: Pattern) -> Result<Option<Wrong>, Trouble> {
         let mut seen = vec![0; bytes.next_multiple_of(4)];
         pattern.fill(&mut seen, 0);
@@ -220,12 +220,12 @@ impl Queue {
     }
 
     /// Waits until there is one at least.
-    pub fn wait(&mut self, control: &mut dyn Control) -> Result<usize, Trouble> {
+    pub fn wait(&mut self, control: &mut dyn Control) -> Result<&[Option<Completion>], Trouble> {
         let mut waiting = Waiting::new(self.patience);
         loop {
             let count = self.look()?.len();
             if count > 0 {
-                return Ok(count);
+                return Ok(&self.taken[..count]);
             }
             waiting.look("a completion", control)?;
         }

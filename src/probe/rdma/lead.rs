@@ -9,7 +9,7 @@ use super::Task;
 use super::control::{Control, Kind, Message, Offer, Step};
 use super::end::{End, Joined};
 use super::plan::depth_of;
-use super::stream::{Receiving, drive, work};
+use super::stream::{Receiving, SAID, drive, work};
 use super::turns::{First, play, prepare};
 use crate::probe::events::Teller;
 use crate::probe::trouble::Trouble;
@@ -118,7 +118,8 @@ impl Leader<'_, '_> {
             .collect();
         let steps = VERIFIED
             .iter()
-            .map(|(_, kinds)| kinds.len() * verified.len())
+            .flat_map(|(_, kinds)| *kinds)
+            .map(|kind| if kind.is_atomic() { 1 } else { verified.len() })
             .sum::<usize>()
             + MEASURED.len() * sizes.len() * 2;
         self.teller.expect_more(steps as u64);
@@ -126,10 +127,7 @@ impl Leader<'_, '_> {
             self.control.tell(Message::Step(Step::Connect(transport)))?;
             let mut joined = self.end.join(transport, &other, self.control)?;
             for kind in kinds.iter().copied() {
-                let sizes = match kind {
-                    Kind::FetchAdd | Kind::CompareSwap => &[8],
-                    _ => verified.as_slice(),
-                };
+                let sizes = if kind.is_atomic() { &[8] } else { verified.as_slice() };
                 for bytes in sizes.iter().copied() {
                     self.verify(&mut joined, transport, kind, bytes)?;
                 }
@@ -168,7 +166,6 @@ impl Leader<'_, '_> {
         let label = format!("validate.{}.{}", name(transport), kind.name());
         let seeds @ [sent, before] = [self.seed + 1, self.seed + 2];
         self.seed += 2;
-        let is_word = matches!(kind, Kind::FetchAdd | Kind::CompareSwap);
         match kind {
             Kind::Read => self.end.fill(bytes, Pattern::new(before))?,
             _ => self.end.fill(bytes, Pattern::new(sent))?,
@@ -192,7 +189,7 @@ impl Leader<'_, '_> {
                 .end
                 .check(bytes, Pattern::new(sent))?
                 .map(|wrong| wrong.to_string()),
-            _ if is_word => word(self.end, before)?,
+            _ if kind.is_atomic() => word(self.end, before)?,
             _ => None,
         };
         Ok(self.teller.result(match here.or(there) {
@@ -256,9 +253,10 @@ fn offers(end: &End, control: &mut dyn Control) -> Result<Offer, Trouble> {
     let Message::Offer(theirs) = heard(control, Duration::ZERO)? else {
         return Err(Trouble::OutOfStep);
     };
-    match ours.ethernet == theirs.ethernet {
-        true => Ok(theirs),
-        false => Err(Trouble::Links),
+    match (ours.ethernet == theirs.ethernet, ours.bytes == theirs.bytes) {
+        (true, true) => Ok(theirs),
+        (true, false) => Err(Trouble::OutOfStep),
+        (false, _) => Err(Trouble::Links),
     }
 }
 
@@ -319,23 +317,27 @@ fn verified(
     bytes: usize,
     [sent, before]: [u64; 2],
 ) -> Result<Option<String>, Trouble> {
-    let is_word = matches!(kind, Kind::FetchAdd | Kind::CompareSwap);
     match kind {
         Kind::Read => end.fill(bytes, Pattern::new(sent))?,
-        _ if is_word => end.buffer.write(0, &before.to_ne_bytes())?,
+        _ if kind.is_atomic() => end.buffer.write(0, &before.to_ne_bytes())?,
         _ => end.fill(bytes, Pattern::new(before))?,
     }
     if kind.is_received() {
         joined.pair.receive(1, &[end.region.piece(0, bytes)?])?;
     }
     control.tell(Message::Ready)?;
+    let mut said = None;
     if kind.is_received() {
-        joined.received.wait(control)?;
+        let arrived = joined.received.wait(control)?.iter().flatten().next();
+        said = arrived.and_then(|completion| completion.outcome.ok()?.immediate);
     }
     done(control, allowance(bytes))?;
+    if said != kind.has_immediate().then_some(SAID) {
+        return Ok(Some(format!("the immediate data is {said:x?}, and {SAID:#x} was sent")));
+    }
     match kind {
         Kind::Read => Ok(None),
-        _ if is_word => word(end, sent),
+        _ if kind.is_atomic() => word(end, sent),
         _ => Ok(end.check(bytes, Pattern::new(sent))?.map(|wrong| wrong.to_string())),
     }
 }

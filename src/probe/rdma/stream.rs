@@ -92,7 +92,7 @@ impl Receiving {
     ) -> Result<(), Trouble> {
         let piece = end.region.piece(0, bytes)?;
         while self.received < self.count {
-            let arrived = joined.received.wait(control)? as u32;
+            let arrived = joined.received.wait(control)?.len() as u32;
             self.received += arrived;
             for _ in 0..arrived {
                 if self.posted < self.count {
@@ -109,9 +109,11 @@ impl Receiving {
     }
 }
 
+/// The immediate data of a request that has some.
+pub const SAID: u32 = 0x0067_6472;
+
 /// What a request of a kind does.
 pub fn work(kind: Kind, joined: &Joined) -> Work<'static> {
-    const SAID: u32 = 0x0067_6472;
     match kind {
         Kind::Write => Work::Write(joined.remote, None),
         Kind::WriteImmediate => Work::Write(joined.remote, Some(SAID)),

@@ -69,7 +69,7 @@ fn written(
     let send = |joined: &mut Joined, control: &mut dyn Control, turn| {
         end.buffer.store(bytes - 1, mark(turn))?;
         joined.pair.send(&request)?;
-        joined.sent.wait(control)
+        joined.sent.wait(control).map(drop)
     };
     let arrives = |joined: &mut Joined, control: &mut dyn Control, turn| {
         let mut waiting = Waiting::new(end.patience);
@@ -106,7 +106,7 @@ fn sent(
     let mut posted = count.min(BUFFERS);
     let send = |joined: &mut Joined, control: &mut dyn Control, _| {
         joined.pair.send(&request)?;
-        joined.sent.wait(control)
+        joined.sent.wait(control).map(drop)
     };
     let arrives = |joined: &mut Joined, control: &mut dyn Control, _| {
         joined.received.wait(control)?;
@@ -120,11 +120,11 @@ fn sent(
 }
 
 /// One turn after the other, by the numbers from 1: seconds from one of this end to its next.
-fn alternate<Sent>(
+fn alternate(
     (joined, control): (&mut Joined, &mut dyn Control),
     count: u32,
     first: First,
-    mut send: impl FnMut(&mut Joined, &mut dyn Control, u32) -> Result<Sent, Trouble>,
+    mut send: impl FnMut(&mut Joined, &mut dyn Control, u32) -> Result<(), Trouble>,
     mut arrives: impl FnMut(&mut Joined, &mut dyn Control, u32) -> Result<(), Trouble>,
 ) -> Result<Vec<f64>, Trouble> {
     let mut times = Vec::with_capacity(count as usize);
