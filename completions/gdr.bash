@@ -79,6 +79,9 @@ _gdr() {
             gdr__subcmd__help__subcmd__probe,p2p)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__p2p"
                 ;;
+            gdr__subcmd__help__subcmd__probe,rdma)
+                cmd="gdr__subcmd__help__subcmd__probe__subcmd__rdma"
+                ;;
             gdr__subcmd__probe,copy)
                 cmd="gdr__subcmd__probe__subcmd__copy"
                 ;;
@@ -91,6 +94,9 @@ _gdr() {
             gdr__subcmd__probe,p2p)
                 cmd="gdr__subcmd__probe__subcmd__p2p"
                 ;;
+            gdr__subcmd__probe,rdma)
+                cmd="gdr__subcmd__probe__subcmd__rdma"
+                ;;
             gdr__subcmd__probe__subcmd__help,copy)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__copy"
                 ;;
@@ -102,6 +108,9 @@ _gdr() {
                 ;;
             gdr__subcmd__probe__subcmd__help,p2p)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__p2p"
+                ;;
+            gdr__subcmd__probe__subcmd__help,rdma)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__rdma"
                 ;;
             *)
                 ;;
@@ -416,7 +425,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe)
-            opts="copy host p2p"
+            opts="copy host p2p rdma"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -458,6 +467,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe__subcmd__p2p)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__probe__subcmd__rdma)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -514,7 +537,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe)
-            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p help"
+            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -602,7 +625,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__help)
-            opts="copy host p2p help"
+            opts="copy host p2p rdma help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -658,6 +681,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__help__subcmd__p2p)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__rdma)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -742,6 +779,88 @@ _gdr() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__rdma)
+            opts="-d -v -h --gpu --sim --quick --full --size --profile --format --listen --rendezvous --device --far-device --gid-index --memory --road --all --qps --show-perftest --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gid-index)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -W "host huge pinned gpu" -- "${cur}"))
+                    return 0
+                    ;;
+                --road)
+                    COMPREPLY=($(compgen -W "dmabuf peermem staged" -- "${cur}"))
+                    return 0
+                    ;;
+                --qps)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --sysroot)

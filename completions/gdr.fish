@@ -61,7 +61,7 @@ always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s q -l quiet -d 'Print what is wrong or not known, and nothing else'
-complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Try the hardware too: map GPU memory for the CPU and verify it'
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Try the hardware too: map GPU memory for the CPU and verify it, and register some with each NIC'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and end'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -99,21 +99,22 @@ complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pairs -d 'Print the NIC
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l check -d 'End with status 1 where the best NIC of a GPU is a bad one'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -f -a "host" -d 'Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -f -a "p2p" -d 'Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -f -a "host" -d 'Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -f -a "p2p" -d 'Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -f -a "rdma" -d 'Move GPU memory by RDMA cards, verify every byte where it arrived, and measure as perftest does'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l gpu -d 'Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l size -d 'Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l profile -d 'Call slow what these profiles call slow, in their table `probe` [default: gdrcopy, mpi for host, p2p for p2p]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l profile -d 'Call slow what these profiles call slow, in their table `probe` [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l format -d 'How to print the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, drawn in the terminal'
 json\t'For programs: schema gdr.probe/1'
@@ -136,7 +137,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l gpu -d 'Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l size -d 'Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l profile -d 'Call slow what these profiles call slow, in their table `probe` [default: gdrcopy, mpi for host, p2p for p2p]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l profile -d 'Call slow what these profiles call slow, in their table `probe` [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l format -d 'How to print the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, drawn in the terminal'
 json\t'For programs: schema gdr.probe/1'
@@ -155,7 +156,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l gpu -d 'Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l size -d 'Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l profile -d 'Call slow what these profiles call slow, in their table `probe` [default: gdrcopy, mpi for host, p2p for p2p]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l profile -d 'Call slow what these profiles call slow, in their table `probe` [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l format -d 'How to print the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, drawn in the terminal'
 json\t'For programs: schema gdr.probe/1'
@@ -171,9 +172,43 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l full -d 'Everything, and more exactly; a minute and more for one GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l gpu -d 'Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l size -d 'Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l profile -d 'Call slow what these profiles call slow, in their table `probe` [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l format -d 'How to print the report' -r -f -a "table\t'For people'
+curve\t'Bandwidth over size, drawn in the terminal'
+json\t'For programs: schema gdr.probe/1'
+svg\t'Bandwidth over size, as a picture'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l listen -d 'Wait for the other machine\'s gdr here [default: all addresses, port 18516]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l rendezvous -d 'Meet the other process of a launcher: slurm, mpi, or by a file that both machines see' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s d -l device -d 'These cards, as in mlx5_0 or mlx5_0:1; several with commas [default: of each GPU the best one]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l far-device -d 'The far end is this port of this machine [default: the near one itself]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l gid-index -d 'The GID\'s index at every port [default: RoCE v2 with an IPv4 address first]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l memory -d 'The memory that is moved [default: a GPU\'s where there is one, else the host\'s]' -r -f -a "host\t'The host\'s'
+huge\t'The host\'s, huge pages'
+pinned\t'The host\'s, pinned by a GPU\'s driver'
+gpu\t'A GPU\'s'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l road -d 'Reach GPU memory by this road and no other; by default the first one that works' -r -f -a "dmabuf\t'GPUDirect RDMA by a dma-buf'
+peermem\t'GPUDirect RDMA by nvidia-peermem'
+staged\t'Copies through pinned memory, without GPUDirect RDMA'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l qps -d 'Queue pairs that move the bandwidth' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l sim -d 'Try it without a GPU, on memory of this machine; every output says so'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l quick -d 'The most telling part, in less than 5 seconds for one GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l full -d 'Everything, and more exactly; a minute and more for one GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l all -d 'Each GPU with each card, one figure each: what SYS costs against PIX'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l show-perftest -d 'Print what perftest would be called with for the same ends'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "host" -d 'Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "p2p" -d 'Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "rdma" -d 'Move GPU memory by RDMA cards, verify every byte where it arrived, and measure as perftest does'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l profile -d 'What the machine should be ready for, as in gdr doctor' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l platform -d 'Judge as on this platform, whatever the machine looks like, as doctor does' -r -f -a "bare-metal\t'On the hardware itself'
@@ -254,3 +289,4 @@ complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcom
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "host" -d 'Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "p2p" -d 'Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "rdma" -d 'Move GPU memory by RDMA cards, verify every byte where it arrived, and measure as perftest does'

@@ -157,6 +157,7 @@ fn the_list_names_every_check_of_the_catalogue() {
         "rdma.netns",
         "rdma.port",
         "rdma.core",
+        "rdma.register",
         "rdma.nonprefetchable",
         "rdma.write-ordering",
         "rdma.data-direct",

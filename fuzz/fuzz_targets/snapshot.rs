@@ -19,6 +19,7 @@ const WANT: Want = Want {
     cuda: true,
     verbs: Some(VerbsWant { trials: true }),
     mapping: true,
+    registration: true,
     initramfs: false,
 };
 

@@ -2,6 +2,7 @@
 
 mod explain;
 mod fix;
+mod peer;
 mod probe;
 mod style;
 
@@ -11,8 +12,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
+pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
-    ByteSize, CopyBackend, CopyProbe, HostProbe, NumaChoice, P2pProbe, Probe, ProbeFormat, ProbeWhat, Scope,
+    ByteSize, CopyBackend, CopyProbe, HostProbe, NumaChoice, P2pProbe, Probe, ProbeFormat, ProbeWhat, RdmaMemory,
+    RdmaProbe, RdmaRoad, Scope,
 };
 pub use style::style;
 
@@ -175,7 +178,7 @@ pub struct Doctor {
     #[arg(long, value_name = "KIND", value_enum)]
     pub platform: Option<Platform>,
 
-    /// Try the hardware too: map GPU memory for the CPU and verify it
+    /// Try the hardware too: map GPU memory for the CPU and verify it, and register some with each NIC
     #[arg(long)]
     pub live: bool,
 

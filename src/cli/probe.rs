@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::peer::{DevicePort, ListenAt, PeerName, Rendezvous};
+
 /// `gdr probe`.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
@@ -39,6 +41,15 @@ pub enum ProbeWhat {
     /// Exit status: 0 all well, 1 a word was wrong, or a pair has no access, or something failed, or there are no two GPUs,
     /// 2 usage or internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.
     P2p(P2pProbe),
+    /// Move GPU memory by RDMA cards, verify every byte where it arrived, and measure as perftest does
+    ///
+    /// GPUDirect RDMA: from one card to itself, to another port (--far-device), or to another machine: 'gdr probe rdma --listen'
+    /// there, and 'gdr probe rdma HOST' here; srun -N2 and mpirun -n 2 do both. Write, read, send, with immediate data and atomic
+    /// operations over RC, UC and UD. With --sysroot or --from nothing is measured.
+    ///
+    /// Exit status: 0 all well, 1 a byte was wrong, or something failed on either side, 2 usage or internal error, 3 nothing
+    /// failed but it was interrupted, or there is no libibverbs, or the driver did not answer in time.
+    Rdma(Box<RdmaProbe>),
 }
 
 /// What every probe takes.
@@ -64,7 +75,7 @@ pub struct Scope {
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub size: Vec<ByteSize>,
 
-    /// Call slow what these profiles call slow, in their table `probe` [default: gdrcopy, mpi for host, p2p for p2p]
+    /// Call slow what these profiles call slow, in their table `probe` [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]
     #[arg(long, value_name = "NAME|FILE")]
     pub profile: Vec<String>,
 
@@ -91,6 +102,60 @@ pub struct P2pProbe {
     /// Which GPUs, how much, how to print.
     #[command(flatten)]
     pub scope: Scope,
+}
+
+/// `gdr probe rdma`.
+#[derive(Debug, Args)]
+pub struct RdmaProbe {
+    /// The other machine, where 'gdr probe rdma --listen' waits: NAME or ADDRESS, with :PORT where it is not 18516
+    #[arg(value_name = "HOST")]
+    pub peer: Option<PeerName>,
+
+    /// Which GPUs, how much, how to print.
+    #[command(flatten)]
+    pub scope: Scope,
+
+    /// Wait for the other machine's gdr here [default: all addresses, port 18516]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with = "peer")]
+    pub listen: Option<Option<ListenAt>>,
+
+    /// Meet the other process of a launcher: slurm, mpi, or by a file that both machines see
+    ///
+    /// Not needed under srun -N2 and mpirun -n 2: two processes of a launcher find each other.
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["peer", "listen"])]
+    pub rendezvous: Option<Rendezvous>,
+
+    /// These cards, as in mlx5_0 or mlx5_0:1; several with commas [default: of each GPU the best one]
+    #[arg(long, short, value_name = "DEVICE", value_delimiter = ',')]
+    pub device: Vec<DevicePort>,
+
+    /// The far end is this port of this machine [default: the near one itself]
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["peer", "listen", "rendezvous"])]
+    pub far_device: Option<DevicePort>,
+
+    /// The GID's index at every port [default: RoCE v2 with an IPv4 address first]
+    #[arg(long, value_name = "INDEX")]
+    pub gid_index: Option<u8>,
+
+    /// The memory that is moved [default: a GPU's where there is one, else the host's]
+    #[arg(long, value_name = "MEMORY", value_enum)]
+    pub memory: Option<RdmaMemory>,
+
+    /// Reach GPU memory by this road and no other; by default the first one that works
+    #[arg(long, value_name = "ROAD", value_enum)]
+    pub road: Option<RdmaRoad>,
+
+    /// Each GPU with each card, one figure each: what SYS costs against PIX
+    #[arg(long)]
+    pub all: bool,
+
+    /// Queue pairs that move the bandwidth
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub qps: u32,
+
+    /// Print what perftest would be called with for the same ends
+    #[arg(long)]
+    pub show_perftest: bool,
 }
 
 /// `gdr probe copy`.
@@ -135,6 +200,30 @@ pub enum CopyBackend {
     Dmabuf,
     /// The driver's resource manager, without root and without a module.
     Rm,
+}
+
+/// What memory cards move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RdmaMemory {
+    /// The host's.
+    Host,
+    /// The host's, huge pages.
+    Huge,
+    /// The host's, pinned by a GPU's driver.
+    Pinned,
+    /// A GPU's.
+    Gpu,
+}
+
+/// By which road a card reaches GPU memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RdmaRoad {
+    /// GPUDirect RDMA by a dma-buf.
+    Dmabuf,
+    /// GPUDirect RDMA by nvidia-peermem.
+    Peermem,
+    /// Copies through pinned memory, without GPUDirect RDMA.
+    Staged,
 }
 
 /// From which NUMA nodes to copy.

@@ -108,6 +108,7 @@ pub fn want(live: bool) -> Want {
         cuda: true,
         verbs: Some(VerbsWant { trials: live }),
         mapping: live,
+        registration: live,
         initramfs: false,
     }
 }

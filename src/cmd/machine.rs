@@ -70,7 +70,7 @@ impl Machine {
 
     /// Whether its hardware can be tried, or was when it was recorded.
     pub fn can_be_tried(&self) -> bool {
-        matches!(self, Self::World(world) if world.libraries.can_map())
+        matches!(self, Self::World(world) if world.libraries.can_try())
     }
 
     /// Names of its PCI devices.

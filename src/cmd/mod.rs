@@ -8,6 +8,7 @@ mod machine;
 mod names;
 mod probe;
 mod profiles;
+mod promised;
 mod snapshot;
 mod topo;
 mod undo;

@@ -1,7 +1,7 @@
 //! `gdr probe`.
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::bail;
@@ -9,19 +9,21 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::machine::Machine;
 use super::profiles::expectations;
-use crate::cli::{self, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, style};
+use super::promised::promised;
+use crate::cli::{
+    self, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory, RdmaProbe, RdmaRoad,
+    Rendezvous, style,
+};
 use crate::collect::Want;
-use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, ProbeReport, Topology};
-use crate::probe::child::usable;
+use crate::model::ProbeReport;
 use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::Step;
-use crate::probe::p2p::Between;
-use crate::probe::supervise::{self, Nodes, Place, Scope, Way};
+use crate::probe::rdma::rendezvous::{DEFAULT_PORT, from_environment};
+use crate::probe::supervise::{self, Nodes, Scope, Watcher};
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
-use crate::probe::{copy, host, p2p};
+use crate::probe::{copy, host, p2p, rdma};
 use crate::render::probe as render;
-use crate::topo::{self, Forest};
 use crate::world::NvmlWant;
 
 /// Probes.
@@ -45,17 +47,19 @@ pub fn run(
                 },
                 ..Want::default()
             },
-            ProbeWhat::Copy(_) | ProbeWhat::Host(_) => Want::default(),
+            ProbeWhat::Copy(_) | ProbeWhat::Host(_) | ProbeWhat::Rdma(_) => Want::default(),
         },
         scope: match &options.what {
             ProbeWhat::Copy(options) => &options.scope,
             ProbeWhat::Host(options) => &options.scope,
             ProbeWhat::P2p(options) => &options.scope,
+            ProbeWhat::Rdma(options) => &options.scope,
         },
         profile: match &options.what {
             ProbeWhat::Copy(_) => "gdrcopy",
             ProbeWhat::Host(_) => "mpi",
             ProbeWhat::P2p(_) => "p2p",
+            ProbeWhat::Rdma(_) => "rdma",
         },
     };
     let scope = session.scope()?;
@@ -72,12 +76,13 @@ pub fn run(
             session.run(&options, host::run, host::expected, out, err)
         }
         ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, p2p::run, p2p::expected, out, err),
+        ProbeWhat::Rdma(wanted) => session.run(&rdma_options(scope, wanted)?, rdma::run, rdma::expected, out, err),
     }
 }
 
 /// How a probe measures, with its own options.
 type Measure<O> =
-    fn(&O, &supervise::Machine, &Interrupts, &mut dyn FnMut(&str, &Step)) -> Result<ProbeReport, supervise::ProbeError>;
+    fn(&O, &supervise::Machine, &Interrupts, &mut dyn Watcher) -> Result<ProbeReport, supervise::ProbeError>;
 /// What it expects of a recorded machine.
 type Expect<O> = fn(&O, &supervise::Machine) -> Result<ProbeReport, supervise::ProbeError>;
 
@@ -144,11 +149,9 @@ impl Session<'_> {
             return Ok(exit_code(&report));
         }
         let interrupts = Interrupts::catch()?;
-        let bar = bar();
-        let report = measure(options, &promised, &interrupts, &mut |subject, step| {
-            show(&bar, subject, step)
-        });
-        bar.finish_and_clear();
+        let mut shown = Shown { bar: bar(), err };
+        let report = measure(options, &promised, &interrupts, &mut shown);
+        shown.bar.finish_and_clear();
         let report = report?;
         if drawn {
             // A curve has no room for what failed, and nobody should have to miss it.
@@ -197,6 +200,70 @@ fn copy_options(scope: Scope, wanted: &CopyProbe) -> anyhow::Result<copy::Option
     })
 }
 
+fn rdma_options(scope: Scope, wanted: &RdmaProbe) -> anyhow::Result<rdma::Options> {
+    let named = |named: &cli::DevicePort| rdma::Named {
+        device: named.device.clone(),
+        port: named.port,
+    };
+    let sort = match wanted.memory {
+        None if wanted.road.is_some() || scope.sim || wanted.all => rdma::Sort::Gpu,
+        None => rdma::Sort::Best,
+        Some(RdmaMemory::Host) => rdma::Sort::Host,
+        Some(RdmaMemory::Huge) => rdma::Sort::Huge,
+        Some(RdmaMemory::Pinned) => rdma::Sort::Pinned,
+        Some(RdmaMemory::Gpu) => rdma::Sort::Gpu,
+    };
+    if scope.sim && sort != rdma::Sort::Gpu {
+        bail!("--sim is about the memory of a GPU: leave --memory out, or say gpu");
+    }
+    if sort != rdma::Sort::Gpu && wanted.road.is_some() {
+        bail!("--road is about GPU memory: leave --memory out, or say gpu");
+    }
+    Ok(rdma::Options {
+        sort,
+        road: wanted.road.map(|road| match road {
+            RdmaRoad::Dmabuf => rdma::Road::Dmabuf,
+            RdmaRoad::Peermem => rdma::Road::Peermem,
+            RdmaRoad::Staged => rdma::Road::Staged,
+        }),
+        devices: wanted.device.iter().map(named).collect(),
+        far: far(wanted, named)?,
+        gid: wanted.gid_index,
+        all: wanted.all,
+        queue_pairs: wanted.qps,
+        perftest: wanted.show_perftest,
+        scope,
+    })
+}
+
+/// Where the far end is.
+fn far(wanted: &RdmaProbe, named: impl Fn(&cli::DevicePort) -> rdma::Named) -> anyhow::Result<rdma::Far> {
+    if let Some(peer) = &wanted.peer {
+        let (host, port) = peer.host_and_port(DEFAULT_PORT);
+        return Ok(rdma::Far::At { host, port });
+    }
+    if let Some(address) = &wanted.listen {
+        let everywhere = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), DEFAULT_PORT);
+        return Ok(rdma::Far::Comes(match address {
+            Some(address) => address.socket(DEFAULT_PORT),
+            None => everywhere,
+        }));
+    }
+    match &wanted.rendezvous {
+        Some(Rendezvous::Launcher) => Ok(rdma::Far::Launched(None)),
+        Some(Rendezvous::File(file)) => Ok(rdma::Far::Launched(Some(file.clone()))),
+        None if wanted.far_device.is_none() && is_one_of_two() => Ok(rdma::Far::Launched(None)),
+        None => Ok(rdma::Far::Here(wanted.far_device.as_ref().map(named))),
+    }
+}
+
+/// Whether a launcher started this process and one more.
+fn is_one_of_two() -> bool {
+    let place = from_environment(&|name| std::env::var(name).ok());
+    // What is wrong with the variables matters to who asks for the launcher.
+    place.is_ok_and(|place| place.is_some_and(|place| place.size.is_some_and(|size| size > 1)))
+}
+
 fn nodes(wanted: Option<NumaChoice>, depth: Depth) -> Nodes {
     match wanted {
         Some(NumaChoice::All) => Nodes::All,
@@ -205,93 +272,6 @@ fn nodes(wanted: Option<NumaChoice>, depth: Depth) -> Nodes {
         None if depth == Depth::Quick => Nodes::Near,
         None => Nodes::All,
     }
-}
-
-/// What the PCI tree promises.
-fn promised(machine: &Machine, facts: &Facts) -> supervise::Machine {
-    let names = machine.names();
-    let topology = topo::topology(facts);
-    let forest = Forest::new(facts.devices());
-    let gpus = topology.rows_of(Kind::Gpu).filter_map(|(_, row)| {
-        let bdf = row.bdf?;
-        let link = match facts.device(bdf).map(|device| forest.link_above(device)) {
-            // A GPU that idles has slowed its link down: what counts is what it can be.
-            Some(Fact::Known(Some(link))) => link.max.bytes_per_second().filter(|rate| *rate > 0),
-            _ => None,
-        };
-        Some(Place {
-            name: row.name.clone(),
-            label: match (
-                row.label.as_str(),
-                facts.device(bdf).and_then(|device| device.ids.known()),
-            ) {
-                ("", Some(ids)) => names.of(ids),
-                (label, _) => label.to_owned(),
-            },
-            bdf,
-            numa: row.numa.present().copied(),
-            // The CPU reaches a coherent GPU's memory over NVLink-C2C.
-            link: link.filter(|_| !row.coherent),
-        })
-    });
-    let nodes = facts.numa.known().into_iter().flatten();
-    // A job that was given the CPUs of one node probes from there.
-    let within_reach = |node: &NumaNode| NumaNode {
-        id: node.id,
-        cpus: usable(&node.cpus),
-    };
-    supervise::Machine {
-        host: facts.host.clone(),
-        gpus: gpus.collect(),
-        nodes: nodes.map(within_reach).collect(),
-        ways: ways(facts, &topology, &forest),
-    }
-}
-
-/// The ways between the GPUs, each in both directions.
-fn ways(facts: &Facts, topology: &Topology, forest: &Forest<'_>) -> Vec<Way> {
-    let gpus: Vec<(usize, Bdf)> = topology
-        .rows_of(Kind::Gpu)
-        .filter_map(|(at, row)| Some((at, row.bdf?)))
-        .collect();
-    let ends = gpus
-        .iter()
-        .flat_map(|a| gpus.iter().filter(move |b| b != &a).map(move |b| (*a, *b)));
-    ends.map(|((a, from), (b, to))| {
-        let pair = topology.pair(a, b);
-        let path = topo::between(facts, forest, topology, a, b).ok();
-        let narrowest = path.as_ref().and_then(|path| path.bottleneck.known());
-        Way {
-            from,
-            to,
-            between: Between {
-                nvlinks: pair.and_then(|pair| pair.nvlinks.known().copied()),
-                pci: narrowest
-                    .map(|narrowest| narrowest.bytes_per_second)
-                    .filter(|rate| *rate > 0),
-                class: pair
-                    .and_then(|pair| pair.pci.known())
-                    .map(|class| class.letters().to_owned()),
-                nvml: granted(facts, from, to),
-            },
-        }
-    })
-    .collect()
-}
-
-/// What NVML says of one GPU reaching another.
-fn granted(facts: &Facts, from: Bdf, to: Bdf) -> BTreeMap<String, String> {
-    let Some(nvml) = facts.nvml() else {
-        return BTreeMap::new();
-    };
-    let index = |bdf| nvml.gpus.iter().find(|gpu| gpu.bdf == bdf).map(|gpu| gpu.index);
-    let pair = nvml
-        .pairs
-        .iter()
-        .find(|pair| (Some(pair.from), Some(pair.to)) == (index(from), index(to)));
-    let said = pair.into_iter().flat_map(|pair| &pair.p2p);
-    said.filter_map(|(what, status)| Some((what.words().to_owned(), status.known()?.words().to_owned())))
-        .collect()
 }
 
 /// A bar on a terminal, and nothing elsewhere.
@@ -307,9 +287,22 @@ fn bar() -> ProgressBar {
     }
 }
 
-fn show(bar: &ProgressBar, subject: &str, step: &Step) {
-    bar.set_prefix(subject.to_owned());
-    bar.set_length(step.of);
-    bar.set_position(step.done);
-    bar.set_message(step.what.clone());
+/// What a person sees meanwhile.
+struct Shown<'e> {
+    bar: ProgressBar,
+    err: &'e mut dyn Write,
+}
+
+impl Watcher for Shown<'_> {
+    fn step(&mut self, subject: &str, step: &Step) {
+        self.bar.set_prefix(subject.to_owned());
+        self.bar.set_length(step.of);
+        self.bar.set_position(step.done);
+        self.bar.set_message(step.what.clone());
+    }
+
+    fn word(&mut self, word: &str) {
+        let Self { bar, err } = self;
+        bar.suspend(|| super::remark(*err, word));
+    }
 }

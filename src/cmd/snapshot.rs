@@ -33,7 +33,7 @@ pub fn run(
     let Machine::World(world) = machine else {
         bail!("a dump of another program is no machine that could be recorded: it has told all it can");
     };
-    if options.live && !world.libraries.can_map() {
+    if options.live && !world.libraries.can_try() {
         bail!("--live tries the hardware of the machine gdr runs on: of another there is no answer to record");
     }
     let (mut snapshot, facts) = take(world, options.live)?;
@@ -113,6 +113,7 @@ fn want(live: bool) -> Want {
         cuda: true,
         verbs: Some(VerbsWant { trials: live }),
         mapping: live,
+        registration: live,
         initramfs: false,
     }
 }

@@ -74,6 +74,7 @@ fn want(options: &Topo) -> Want {
         cuda: false,
         verbs: None,
         mapping: false,
+        registration: false,
         initramfs: false,
     }
 }

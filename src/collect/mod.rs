@@ -37,6 +37,8 @@ pub struct Want {
     pub verbs: Option<VerbsWant>,
     /// GPU memory is mapped for the CPU, as a trial.
     pub mapping: bool,
+    /// GPU memory is registered with RDMA devices, as a trial; where there are both.
+    pub registration: bool,
     /// The initramfs is looked into also where no option is set that it could carry: a repair may set one.
     pub initramfs: bool,
 }
@@ -56,6 +58,7 @@ pub fn facts(world: &World, want: Want) -> Facts {
     let gpus = gpus(&pci);
     let mut rdma = rdma::devices(files, &pci, gpus.len(), &mut notes);
     let there_are_some = rdma.known().is_some_and(|devices| !devices.is_empty());
+    let registration = want.registration && there_are_some && !gpus.is_empty();
     let verbs = want.verbs.filter(|_| there_are_some);
     let verbs = verbs.map(|want| world.libraries.verbs(want));
     let nvme = match want.nvme {
@@ -126,6 +129,9 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.verbs = finish(reading, "verbs", &mut notes);
     }
     facts.mapping = mapping.map(|reading| finish(reading, "CUDA", &mut notes));
+    // A GPU may be for one process at a time: the trials take turns.
+    let registration = registration.then(|| world.libraries.registration());
+    facts.registration = registration.map(|reading| finish(reading, "CUDA and verbs", &mut notes));
     notes.sort();
     notes.dedup();
     facts.notes = notes;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, MappingOutcome, Modprobe,
     ModuleFiles, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack,
-    Software, VerbsOutcome,
+    RegistrationOutcome, Software, VerbsOutcome,
 };
 
 /// The facts of one machine.
@@ -44,6 +44,9 @@ pub struct Facts {
     /// Whether the CPU could map GPU memory; none where nobody asked to try (`--live`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<Fact<MappingOutcome>>,
+    /// Whether RDMA devices could register GPU memory; none where nobody asked to try (`--live`), or there is nothing to try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration: Option<Fact<RegistrationOutcome>>,
     /// The NVIDIA driver.
     pub driver: Driver,
     /// The nodes `/dev/nvidia*`.

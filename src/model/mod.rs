@@ -21,6 +21,7 @@ mod pci;
 mod plan;
 mod probe;
 mod rdma;
+mod registration;
 mod shares;
 mod snapshot;
 mod software;
@@ -48,10 +49,11 @@ pub use nvml::{Bar1, FabricRegistration, NvLink, Nvml, NvmlGpu, NvmlOutcome, Nvm
 pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};
 pub use plan::{Action, Capability, Cause, ConfigWrite, FileWrite, PLAN_SCHEMA, Plan, Repair, Reversal, Step};
 pub use probe::{
-    BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, PROBE_SCHEMA, ProbeReport, ProbeResult,
-    ProbeVerdict, ProbedGpu, ProbedPair,
+    BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, PROBE_SCHEMA,
+    ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedPair,
 };
 pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
+pub use registration::{CardTrial, GpuRegistration, RegistrationOutcome, RegistrationTrial, RoadTrial, Roads};
 pub use shares::Shares;
 pub use snapshot::{
     Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded, RecordedLibraries,

@@ -10,7 +10,7 @@ use super::{Bdf, Host};
 pub struct ProbeReport {
     /// `gdr.probe/1`.
     pub schema: String,
-    /// Which probe: `copy`, `host`, `p2p`.
+    /// Which probe: `copy`, `host`, `p2p`, `rdma`.
     pub probe: String,
     /// The machine.
     pub host: Host,
@@ -23,6 +23,9 @@ pub struct ProbeReport {
     /// The ordered pairs of GPUs that were probed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<ProbedPair>,
+    /// The ends of what cards moved, on this machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<ProbedEnd>,
     /// What was verified and measured, in that order.
     pub results: Vec<ProbeResult>,
     /// What a reader should know besides: what was left out, and why it ended early.
@@ -79,10 +82,46 @@ pub struct ProbedPair {
     pub link: Option<u64>,
 }
 
+/// A port of a card with the memory that it moved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbedEnd {
+    /// As the results name it: `GPU0 mlx5_0:1`.
+    pub subject: String,
+    /// It was at the far side of what was measured.
+    pub far: bool,
+    /// Of what the memory is: host, huge, pinned, gpu; `sim` of a simulated GPU.
+    pub memory: String,
+    /// The GPU whose memory it is, or whose driver pinned it, as in `GPU0 (0000:3b:00.0)`.
+    pub gpu: Option<String>,
+    /// The card, as in `mlx5_0`.
+    pub device: String,
+    /// Its port, from 1.
+    pub port: u8,
+    /// `InfiniBand` or `Ethernet`.
+    pub link_layer: String,
+    /// The payload of its packets, bytes.
+    pub mtu: u32,
+    /// The index of its GID; null on an InfiniBand link that needs none.
+    pub gid_index: Option<u32>,
+    /// As in `RoCE v2`.
+    pub gid_kind: Option<String>,
+    /// How the card reaches GPU memory: dmabuf, peermem, staged. Null of host memory.
+    pub road: Option<String>,
+    /// Each road, and why it was or was not taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roads: Vec<BackendChoice>,
+    /// How GPU and card meet over PCI Express, in nvidia-smi's letters; null where that is not known.
+    pub class: Option<String>,
+    /// What the way between GPU and card carries in one direction, bytes a second; null where that is not known.
+    pub path: Option<u64>,
+    /// What the port carries in one direction, bytes a second; null where that is not known, or it is software.
+    pub rate: Option<u64>,
+}
+
 /// Why a backend was or was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackendChoice {
-    /// Its name: gdrdrv, dmabuf, rm, sim.
+    /// Its name: gdrdrv, dmabuf, rm, sim; of the roads of RDMA dmabuf, peermem, staged.
     pub backend: String,
     /// chosen, usable or refused.
     pub outcome: BackendOutcome,
@@ -118,7 +157,7 @@ pub struct ProbeResult {
     pub chunk: Option<u64>,
     /// How many bytes were compared with what another path says is there. 0 where only time was taken.
     pub verified: u64,
-    /// The unit of the figures: us (10⁻⁶ s), GB/s (10⁹ bytes a second), bytes. Empty where nothing was measured.
+    /// The unit of the figures: us (10⁻⁶ s), GB/s (10⁹ bytes a second), M/s (10⁶ messages a second), bytes. Empty where nothing was measured.
     pub unit: String,
     /// The middle of the samples, as the other figures null where there is none.
     pub median: Option<f64>,
@@ -126,6 +165,12 @@ pub struct ProbeResult {
     pub p5: Option<f64>,
     /// One sample in twenty is above.
     pub p95: Option<f64>,
+    /// One sample in a hundred is above; absent below a hundred samples, and where that is not of interest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
+    /// One sample in a thousand is above; absent below a thousand samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999: Option<f64>,
     /// The largest sample.
     pub max: Option<f64>,
     /// How many samples. A sample of something very short is the mean of a batch.
@@ -178,5 +223,7 @@ pub const PROBE_SCHEMA: &str = "gdr.probe/1";
 pub const MICROSECONDS: &str = "us";
 /// The unit of a bandwidth, 10⁹ bytes a second.
 pub const GIGABYTES_PER_SECOND: &str = "GB/s";
+/// The unit of a message rate, 10⁶ messages a second.
+pub const MILLIONS_PER_SECOND: &str = "M/s";
 /// The unit of a size.
 pub const BYTES: &str = "bytes";

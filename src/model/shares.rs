@@ -13,6 +13,8 @@ pub struct Shares {
     pub pci_express: Option<f64>,
     /// Of all NVLinks between two GPUs, by copy engines and kernels.
     pub nvlink: Option<f64>,
+    /// Of a card's port, and of the way between it and a GPU, by what the card moves.
+    pub port: Option<f64>,
 }
 
 impl Shares {
@@ -25,6 +27,7 @@ impl Shares {
             mapping: larger(self.mapping, other.mapping),
             pci_express: larger(self.pci_express, other.pci_express),
             nvlink: larger(self.nvlink, other.nvlink),
+            port: larger(self.port, other.port),
         }
     }
 
@@ -34,6 +37,7 @@ impl Shares {
             ("mapping", self.mapping),
             ("pci-express", self.pci_express),
             ("nvlink", self.nvlink),
+            ("port", self.port),
         ];
         let given = named.into_iter().filter_map(|(key, share)| Some((key, share?)));
         given.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share))

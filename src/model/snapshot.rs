@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CudaOutcome, Fact, Host, MappingOutcome, NvmlOutcome, VerbsOutcome, Why};
+use super::{CudaOutcome, Fact, Host, MappingOutcome, NvmlOutcome, RegistrationOutcome, VerbsOutcome, Why};
 
 /// The schema of a snapshot.
 pub const SNAPSHOT_SCHEMA: &str = "gdr.snapshot/1";
@@ -215,6 +215,9 @@ pub struct RecordedLibraries {
     /// CUDA, asked to map GPU memory for the CPU (`--live`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<LibraryAnswer<MappingOutcome>>,
+    /// CUDA and libibverbs, asked to register GPU memory (`--live`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration: Option<LibraryAnswer<RegistrationOutcome>>,
 }
 
 /// What a library answered.

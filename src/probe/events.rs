@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Bdf, ProbeResult, ProbedGpu, ProbedPair};
+use super::rdma;
+use crate::model::{Bdf, ProbeResult, ProbedEnd, ProbedGpu, ProbedPair};
 
 /// One thing the child says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +16,8 @@ pub enum Event {
     Doing(Step),
     /// The GPUs there are.
     Listed(Vec<Listed>),
+    /// The RDMA devices that libibverbs serves.
+    Cards(Vec<String>),
     /// The GPU it works on.
     Gpu(Box<ProbedGpu>),
     /// A result.
@@ -26,6 +29,12 @@ pub enum Event {
     Unit(String),
     /// An ordered pair of GPUs.
     Pair(Box<ProbedPair>),
+    /// An end of what cards move is open.
+    Joined(Box<ProbedEnd>),
+    /// What it says to the end of another process.
+    Say(rdma::control::Message),
+    /// The machine has not what this needs, and what to install.
+    Lacking(String),
     /// A context is lost, and with it this process: it ends after this.
     Lost,
     /// It is done. A child that ends without this has crashed.
@@ -124,6 +133,11 @@ impl<'a> Teller<'a> {
     /// Hands over a result.
     pub fn result(&mut self, result: ProbeResult) -> io::Result<()> {
         self.tell(&Event::Result(Box::new(result)))
+    }
+
+    /// Says something that a reader should know.
+    pub fn note(&mut self, note: String) -> io::Result<()> {
+        self.tell(&Event::Note(note))
     }
 
     /// Hands over anything.

@@ -1,24 +1,12 @@
 //! What is expected of a machine that is not here: nothing is touched, and nothing is measured.
 
-use super::events::Listed;
 use super::supervise::{Machine, ProbeError, Scope, blank, chosen};
 use super::verdict::Subject;
 use crate::model::{ProbeReport, ProbeResult};
 
 /// The report of a probe of a recorded machine, with its GPUs, and no result yet.
 pub fn recorded(probe: &str, scope: &Scope, machine: &Machine) -> Result<ProbeReport, ProbeError> {
-    let listed: Vec<Listed> = machine
-        .gpus
-        .iter()
-        .zip(0..)
-        .map(|(place, ordinal)| Listed {
-            ordinal,
-            name: place.label.clone(),
-            uuid: String::new(),
-            bdf: Some(place.bdf),
-            simulated: false,
-        })
-        .collect();
+    let listed = machine.listed();
     let mut report = blank(probe, scope, machine);
     let gpus = chosen(scope, machine, &listed)?;
     report.gpus = gpus.iter().map(|gpu| gpu.target().probed(&gpu.listed.name)).collect();

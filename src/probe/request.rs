@@ -19,6 +19,13 @@ pub enum Request {
         sim: u32,
         /// How long a step may take.
         patience: Duration,
+        /// Without one there is nothing to do.
+        required: bool,
+    },
+    /// List the RDMA devices.
+    Cards {
+        /// How long a step may take.
+        patience: Duration,
     },
     /// Map the memory of one, and copy through the mapping.
     Copy(Box<copy::Task>),

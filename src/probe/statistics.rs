@@ -9,6 +9,10 @@ pub struct Figures {
     pub p5: f64,
     /// One sample in twenty is above.
     pub p95: f64,
+    /// One sample in a hundred is above; none below a hundred samples.
+    pub p99: Option<f64>,
+    /// One sample in a thousand is above; none below a thousand.
+    pub p999: Option<f64>,
     /// The largest.
     pub max: f64,
     /// How many there were.
@@ -23,6 +27,8 @@ impl Figures {
             median: percentile(&sorted, 0.5)?,
             p5: percentile(&sorted, 0.05)?,
             p95: percentile(&sorted, 0.95)?,
+            p99: rare(&sorted, 100),
+            p999: rare(&sorted, 1000),
             max: *sorted.last()?,
             samples: sorted.len(),
         })
@@ -52,6 +58,12 @@ fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted
+}
+
+/// What one sample in so many is above; fewer samples than that have none.
+fn rare(sorted: &[f64], one_in: usize) -> Option<f64> {
+    let share = 1.0 - 1.0 / one_in as f64;
+    (sorted.len() >= one_in).then(|| percentile(sorted, share)).flatten()
 }
 
 /// Linear between the two nearest ranks (Hyndman and Fan's type 7, the default of R and NumPy).

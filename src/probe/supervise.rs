@@ -9,10 +9,11 @@ use super::CHILD;
 use super::depth::Terms;
 use super::events::{Event, Listed, Step};
 use super::p2p::Between;
+use super::rdma::control::Message;
 use super::request::{Request, Target};
 use super::verdict::Subject;
-use super::watch::{Ended, Interrupts, watch};
-use crate::model::{Bdf, Host, NumaNode, PROBE_SCHEMA, ProbeReport, ProbeResult};
+use super::watch::{Ended, Interrupts, Wire, watch};
+use crate::model::{Bdf, Host, NumaNode, PROBE_SCHEMA, ProbeReport, ProbeResult, ProbedEnd};
 
 /// What every probe is asked.
 #[derive(Debug, Clone)]
@@ -47,9 +48,25 @@ pub struct Machine {
     pub nodes: Vec<NumaNode>,
     /// The ways between its GPUs.
     pub ways: Vec<Way>,
+    /// Its RDMA devices.
+    pub cards: Vec<Card>,
 }
 
 impl Machine {
+    /// Its GPUs as CUDA would list them, where CUDA is not asked.
+    pub fn listed(&self) -> Vec<Listed> {
+        let places = self.gpus.iter().zip(0..);
+        places
+            .map(|(place, ordinal)| Listed {
+                ordinal,
+                name: place.label.clone(),
+                uuid: String::new(),
+                bdf: Some(place.bdf),
+                simulated: false,
+            })
+            .collect()
+    }
+
     /// What is known of the way from one GPU to another.
     pub fn way(&self, a: Option<Bdf>, b: Option<Bdf>) -> Option<&Between> {
         let (a, b) = (a?, b?);
@@ -73,6 +90,23 @@ pub struct Place {
     pub numa: Option<u32>,
     /// What its link carries at its best, bytes a second.
     pub link: Option<u64>,
+}
+
+/// An RDMA device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Card {
+    /// As in `mlx5_0`.
+    pub name: String,
+    /// Its address; none of software over no function.
+    pub bdf: Option<Bdf>,
+    /// It is software over a netdev.
+    pub software: bool,
+    /// Its ports that are up: number, and bytes a second in one direction where that is known.
+    pub ports: Vec<(u8, Option<u64>)>,
+    /// The GPUs that it is the best one of.
+    pub best_of: Vec<Bdf>,
+    /// How it meets each GPU: in nvidia-smi's letters, and what the narrowest link between them carries.
+    pub reaches: Vec<(Bdf, Option<String>, Option<u64>)>,
 }
 
 /// The way from one GPU to another, as the topology and NVML have it.
@@ -113,6 +147,15 @@ pub enum ProbeError {
     },
 }
 
+/// Who watches a probe.
+pub trait Watcher {
+    /// A step begins, of what is about this.
+    fn step(&mut self, subject: &str, step: &Step);
+
+    /// Something that must be known now, and not with the report.
+    fn word(&mut self, word: &str);
+}
+
 /// A probe of the GPUs that were asked for, whatever comes of it: `work` runs the children, and an interruption, a hang and a
 /// list without a GPU end it early, which the report says. `sim` is how many simulated GPUs there are to list.
 pub fn probe(
@@ -120,7 +163,7 @@ pub fn probe(
     (scope, sim): (&Scope, u32),
     machine: &Machine,
     interrupts: &Interrupts,
-    progress: &mut dyn FnMut(&str, &Step),
+    progress: &mut dyn Watcher,
     work: impl FnOnce(&mut Children<'_>, Vec<Chosen<'_>>) -> Result<(), ProbeError>,
 ) -> Result<ProbeReport, ProbeError> {
     let mut report = blank(name, scope, machine);
@@ -146,6 +189,7 @@ pub fn blank(probe: &str, scope: &Scope, machine: &Machine) -> ProbeReport {
         complete: true,
         gpus: Vec::new(),
         pairs: Vec::new(),
+        ends: Vec::new(),
         results: Vec::new(),
         notes: Vec::new(),
     }
@@ -160,7 +204,7 @@ pub struct Children<'a> {
     /// How long a step may take beyond its own time.
     pub patience: Duration,
     /// Told of each step.
-    pub progress: &'a mut dyn FnMut(&str, &Step),
+    pub progress: &'a mut dyn Watcher,
 }
 
 /// What became of a child.
@@ -168,29 +212,63 @@ pub struct Children<'a> {
 pub struct Ran {
     /// The GPUs it listed.
     pub listed: Vec<Listed>,
+    /// The RDMA devices it listed.
+    pub cards: Vec<String>,
     /// How many units of its task it began.
     pub units: usize,
     /// It did all of its task.
     pub whole: bool,
     /// Nobody asked to stop.
     pub go_on: bool,
+    /// Why it did not come to its end.
+    pub trouble: Option<String>,
 }
 
 impl Children<'_> {
     /// The GPUs that CUDA shows; none where there is no use in going on, which the report says.
     pub fn list(&mut self, sim: u32) -> Result<Option<Vec<Listed>>, ProbeError> {
+        self.list_if(sim, true)
+    }
+
+    /// The same; where none is required, there may be none.
+    pub fn list_if(&mut self, sim: u32, required: bool) -> Result<Option<Vec<Listed>>, ProbeError> {
         let list = Request::List {
             sim,
             patience: self.patience,
+            required,
         };
         let ran = self.run("GPUs", &list, &[])?;
-        // Where the list did not come to its end, a GPU that is not in it may be there all the same.
-        let stopped = !ran.go_on || !self.report.complete || self.report.results.iter().any(|result| result.required);
-        Ok((!stopped).then_some(ran.listed))
+        Ok(self.may_go_on(&ran).then_some(ran.listed))
+    }
+
+    /// The RDMA devices that libibverbs serves; none where there is no use in going on.
+    pub fn cards(&mut self) -> Result<Option<Vec<String>>, ProbeError> {
+        let cards = Request::Cards {
+            patience: self.patience,
+        };
+        let ran = self.run("RDMA devices", &cards, &[])?;
+        Ok(self.may_go_on(&ran).then_some(ran.cards))
+    }
+
+    /// Where a list did not come to its end, what is not in it may be there all the same.
+    fn may_go_on(&self, ran: &Ran) -> bool {
+        ran.go_on && self.report.complete && !self.report.results.iter().any(|result| result.required)
     }
 
     /// Runs one child to its end.
     pub fn run(&mut self, subject: &str, request: &Request, environment: &[(&str, &str)]) -> Result<Ran, ProbeError> {
+        self.run_with(subject, request, environment, None, &mut |_| {})
+    }
+
+    /// The same with a child that talks with another process: what it says to that is handed on.
+    pub fn run_with(
+        &mut self,
+        subject: &str,
+        request: &Request,
+        environment: &[(&str, &str)],
+        wire: Option<Wire>,
+        said: &mut dyn FnMut(Message),
+    ) -> Result<Ran, ProbeError> {
         // The file this process runs from, even where it has been replaced or its path is out of reach.
         let mut command = Command::new("/proc/self/exe");
         command.arg(CHILD).arg(serde_json::to_string(request)?);
@@ -200,25 +278,51 @@ impl Children<'_> {
         command.envs(environment.iter().copied());
         let mut ran = Ran::default();
         let (mut lost, mut unit) = (false, None);
-        let ended = watch(&mut command, self.interrupts, self.patience, &mut |event| match event {
-            Event::Doing(step) => (self.progress)(subject, &step),
-            Event::Listed(gpus) => ran.listed.extend(gpus),
-            Event::Unit(next) => {
-                ran.units += 1;
-                unit = Some(next);
-            }
-            Event::Lost => lost = true,
-            Event::Gpu(gpu) => {
-                if self.report.gpus.iter().all(|known| known.subject != gpu.subject) {
-                    self.report.gpus.push(*gpu);
+        let ended = watch(
+            &mut command,
+            self.interrupts,
+            wire,
+            self.patience,
+            &mut |event| match event {
+                Event::Doing(step) => self.progress.step(subject, &step),
+                Event::Listed(gpus) => ran.listed.extend(gpus),
+                Event::Unit(next) => {
+                    ran.units += 1;
+                    unit = Some(next);
                 }
-            }
-            Event::Pair(pair) => self.report.pairs.push(*pair),
-            Event::Result(result) => self.report.results.push(*result),
-            Event::Note(note) => self.note(format!("{subject}: {note}")),
-            Event::End => {}
-        })?;
+                Event::Lost => lost = true,
+                Event::Cards(names) => ran.cards = names,
+                Event::Joined(end) => {
+                    let known = |known: &ProbedEnd| (&known.subject, known.far) == (&end.subject, end.far);
+                    if !self.report.ends.iter().any(known) {
+                        self.report.ends.push(*end);
+                    }
+                }
+                Event::Say(message) => said(message),
+                Event::Lacking(what) => {
+                    self.report.complete = false;
+                    self.report.notes.push(what);
+                }
+                Event::Gpu(gpu) => {
+                    if self.report.gpus.iter().all(|known| known.subject != gpu.subject) {
+                        self.report.gpus.push(*gpu);
+                    }
+                }
+                Event::Pair(pair) => self.report.pairs.push(*pair),
+                Event::Result(result) => self.report.results.push(*result),
+                Event::Note(note) => self.note(format!("{subject}: {note}")),
+                Event::End => {}
+            },
+        )?;
         ran.whole = ended == Ended::Done && !lost;
+        ran.trouble = match &ended {
+            Ended::Done => None,
+            Ended::Interrupted => Some("it was interrupted".to_owned()),
+            Ended::Stopped => Some("it was stopped".to_owned()),
+            Ended::Hung(step) => Some(format!("it hangs while waiting for {}", step.what)),
+            Ended::Crashed(step, status) => Some(format!("it ended ({status}) while waiting for {}", step.what)),
+            Ended::Garbled(error) => Some(format!("a library wrote into its output: {error}")),
+        };
         ran.go_on = self.go_on(unit.as_deref().unwrap_or(subject), ended);
         Ok(ran)
     }
@@ -235,7 +339,8 @@ impl Children<'_> {
         };
         self.report.complete &= ended == Ended::Done;
         match ended {
-            Ended::Done => true,
+            // Who stopped it says why.
+            Ended::Done | Ended::Stopped => true,
             Ended::Interrupted => {
                 self.note("Interrupted: this is what was done until then.".to_owned());
                 false

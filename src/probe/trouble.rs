@@ -24,9 +24,15 @@ pub enum Trouble {
     /// Verbs refused.
     #[error(transparent)]
     Verbs(#[from] verbs::Error),
+    /// A road that was asked for does not lead to GPU memory.
+    #[error("GPU memory is not reached by {0}")]
+    Road(&'static str, #[source] verbs::RoadError),
     /// A request to a card failed.
     #[error("a request to the card failed")]
     Work(#[source] verbs::Failure),
+    /// The same, with what it was, and what may lie behind it.
+    #[error("{0}: a request to the card failed: {1}{2}")]
+    Step(String, verbs::Failure, &'static str),
     /// Nothing came.
     #[error("{what} did not come within {} s", patience.as_secs())]
     Late {

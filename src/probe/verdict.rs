@@ -1,10 +1,12 @@
 //! From figures to verdicts, and from verdicts to an exit code. It measures nothing.
 
+use serde::{Deserialize, Serialize};
+
 use super::statistics::Figures;
-use crate::model::{GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult, ProbeVerdict};
+use crate::model::{GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict};
 
 /// What the link carries, and how much less is too little.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Promise {
     /// In the unit of the figures. No true figure is larger.
     pub value: f64,
@@ -37,6 +39,8 @@ impl Subject {
             median: None,
             p5: None,
             p95: None,
+            p99: None,
+            p999: None,
             max: None,
             samples: 0,
             expected: None,
@@ -81,7 +85,19 @@ impl Subject {
             verified: verified as u64,
             ..self.bare(name, bytes)
         };
-        with_figures(bare, MICROSECONDS, &samples)
+        let rare = Figures::of(&samples);
+        ProbeResult {
+            p99: rare.and_then(|figures| figures.p99),
+            p999: rare.and_then(|figures| figures.p999),
+            ..with_figures(bare, MICROSECONDS, &samples)
+        }
+    }
+
+    /// How many go through in a second: samples in seconds for each one of them, of so many bytes.
+    pub fn rate(&self, name: &str, bytes: usize, seconds: &[f64]) -> ProbeResult {
+        let measurable = seconds.iter().filter(|seconds| **seconds > 0.0);
+        let samples: Vec<f64> = measurable.map(|seconds| 1e-6 / seconds).collect();
+        with_figures(self.bare(name, Some(bytes)), MILLIONS_PER_SECOND, &samples)
     }
 
     /// How much goes through in a second: samples in seconds for so many bytes.
@@ -250,6 +266,7 @@ mod tests {
             complete,
             gpus: Vec::new(),
             pairs: Vec::new(),
+            ends: Vec::new(),
             results,
             notes: Vec::new(),
         };

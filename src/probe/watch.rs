@@ -25,6 +25,8 @@ pub enum Ended {
     Done,
     /// Somebody asked to stop.
     Interrupted,
+    /// What it works with elsewhere is gone.
+    Stopped,
     /// A step outlasted its patience.
     Hung(Step),
     /// It ended in the middle of a step.
@@ -45,23 +47,44 @@ impl Interrupts {
         }
         Ok(Self(reading))
     }
+
+    /// Whether one came.
+    pub fn asked(&self) -> bool {
+        let mut waiting = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
+        poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+}
+
+/// A child's way to another process.
+pub struct Wire {
+    /// Where it hears the other one.
+    pub hears: Stdio,
+    /// Something comes here, or it is closed, where the child need not go on.
+    pub stop: UnixStream,
 }
 
 /// Runs a child and hands on what it tells. The first step may take as long as `patience`.
 pub fn watch(
     command: &mut Command,
     interrupts: &Interrupts,
+    wire: Option<Wire>,
     patience: Duration,
     told: &mut dyn FnMut(Event),
 ) -> io::Result<Ended> {
+    let (hears, stop) = match wire {
+        Some(Wire { hears, stop }) => (hears, Some(stop)),
+        None => (Stdio::null(), None),
+    };
     let mut child = Killed(
         command
-            .stdin(Stdio::null())
+            .stdin(hears)
             .stdout(Stdio::piped())
             // Ctrl-C is for the parent, which ends the child and prints what there is.
             .process_group(0)
             .spawn()?,
     );
+    // The parent's copy of the child's end: the child is to see that the other one is closed.
+    command.stdin(Stdio::null());
     let Some(mut pipe) = child.0.stdout.take() else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
@@ -77,9 +100,11 @@ pub fn watch(
         match wait(
             &pipe,
             interrupts,
+            stop.as_ref(),
             (since + step.patience).saturating_duration_since(Instant::now()),
         )? {
             Heard::Interrupt => return Ok(Ended::Interrupted),
+            Heard::Stop => return Ok(Ended::Stopped),
             Heard::Nothing if since.elapsed() >= step.patience => return Ok(Ended::Hung(step)),
             Heard::Nothing => continue,
             Heard::Child => {}
@@ -112,22 +137,26 @@ pub fn watch(
 enum Heard {
     Child,
     Interrupt,
+    Stop,
     Nothing,
 }
 
-fn wait(pipe: &ChildStdout, interrupts: &Interrupts, left: Duration) -> io::Result<Heard> {
+fn wait(pipe: &ChildStdout, interrupts: &Interrupts, stop: Option<&UnixStream>, left: Duration) -> io::Result<Heard> {
     let timeout = Timespec {
         tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: left.subsec_nanos().into(),
     };
-    let mut waiting = [
+    let mut waiting = vec![
         PollFd::from_borrowed_fd(interrupts.0.as_fd(), PollFlags::IN),
         PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN),
     ];
+    waiting.extend(stop.map(|stop| PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN)));
     match poll(&mut waiting, Some(&timeout)) {
         Ok(0) | Err(rustix::io::Errno::INTR) => Ok(Heard::Nothing),
         Ok(_) if !waiting[0].revents().is_empty() => Ok(Heard::Interrupt),
-        Ok(_) => Ok(Heard::Child),
+        // What the child has said until then is heard first.
+        Ok(_) if !waiting[1].revents().is_empty() => Ok(Heard::Child),
+        Ok(_) => Ok(Heard::Stop),
         Err(errno) => Err(errno.into()),
     }
 }
@@ -198,7 +227,7 @@ mod tests {
     fn run_with(script: &str, patience: Duration, interrupts: &Interrupts) -> (Ended, Vec<Event>) {
         let mut events = Vec::new();
         let mut command = Command::new("/bin/sh");
-        let ended = watch(command.args(["-c", script]), interrupts, patience, &mut |event| {
+        let ended = watch(command.args(["-c", script]), interrupts, None, patience, &mut |event| {
             events.push(event);
         });
         (ended.expect("a watch"), events)

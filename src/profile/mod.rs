@@ -240,7 +240,7 @@ mod tests {
         for (name, text) in SHIPPED {
             let shares = Profile::parse(name, text, |_| true).expect("a profile").probe;
             let says = shares != Shares::default();
-            assert_eq!(says, ["gdrcopy", "mpi", "p2p"].contains(&name), "{name}");
+            assert_eq!(says, ["gdrcopy", "mpi", "p2p", "rdma"].contains(&name), "{name}");
         }
     }
 

@@ -14,12 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use super::child::Running;
 use crate::model::{
-    CudaOutcome, Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability, RecordedLibraries, VerbsOutcome, Why,
+    CudaOutcome, Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability, RecordedLibraries,
+    RegistrationOutcome, VerbsOutcome, Why,
 };
 
 mod cuda;
 mod mapping;
 mod nvml;
+mod registration;
 mod verbs;
 
 /// The vendor libraries of a world.
@@ -82,7 +84,12 @@ const MAPPING: Library = Library {
     name: "libcuda.so.1",
     laid: "/gdr/mapping.json",
 };
-const ALL: [Library; 4] = [NVML, CUDA, VERBS, MAPPING];
+const REGISTRATION: Library = Library {
+    child: "__try-registration",
+    name: "libcuda.so.1 or libibverbs.so.1",
+    laid: "/gdr/registration.json",
+};
+const ALL: [Library; 5] = [NVML, CUDA, VERBS, MAPPING, REGISTRATION];
 
 /// What a library is read for, and its place among recorded answers.
 trait Answer: Serialize + DeserializeOwned + Clone + 'static {
@@ -112,6 +119,7 @@ answers! {
     CudaOutcome: CUDA, cuda;
     VerbsOutcome: VERBS, verbs;
     MappingOutcome: MAPPING, mapping;
+    RegistrationOutcome: REGISTRATION, registration;
 }
 
 /// What to ask NVML. Each part costs time: a P2P status 1.7 ms a pair and capability, the details about 15 ms (H200,
@@ -208,12 +216,14 @@ impl Libraries {
         }
     }
 
-    /// Whether [`mapping`](Self::mapping) tries, or knows what came of trying.
-    pub fn can_map(&self) -> bool {
+    /// Whether [`mapping`](Self::mapping) or [`registration`](Self::registration) tries, or knows what came of trying.
+    pub fn can_try(&self) -> bool {
         match &self.source {
             Source::Live(_) => true,
-            Source::Directory(laid) => laid.contains_key(MAPPING.laid),
-            Source::Snapshot(answers) => answers.mapping.is_some(),
+            Source::Directory(laid) => [MAPPING, REGISTRATION]
+                .iter()
+                .any(|trial| laid.contains_key(trial.laid)),
+            Source::Snapshot(answers) => answers.mapping.is_some() || answers.registration.is_some(),
         }
     }
 
@@ -242,6 +252,12 @@ impl Libraries {
 
     /// Starts to map memory of each GPU for the CPU, write and read it.
     pub fn mapping(&self) -> Reading<MappingOutcome> {
+        self.ask(&())
+    }
+
+    /// Starts to register memory of each GPU with each RDMA device. It makes contexts on the GPUs, and one that is for one
+    /// process alone is busy while another trial holds it: to be started when [`mapping`](Self::mapping) has answered.
+    pub fn registration(&self) -> Reading<RegistrationOutcome> {
         self.ask(&())
     }
 
@@ -355,6 +371,7 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Optio
         name if name == CUDA.child => |want| serde_json::to_vec(&cuda::read(serde_json::from_str(want)?)),
         name if name == VERBS.child => |want| serde_json::to_vec(&verbs::read(serde_json::from_str(want)?)),
         name if name == MAPPING.child => |_| serde_json::to_vec(&mapping::try_each()),
+        name if name == REGISTRATION.child => |_| serde_json::to_vec(&registration::try_each()),
         _ => return None,
     };
     let mut answer = || {

@@ -16,7 +16,13 @@ use super::scratch::scratch;
 use super::{layout, tree};
 
 /// The files beside `machine.json` that hold what a library answered there.
-const LIBRARIES: [&str; 4] = ["nvml.json", "cuda.json", "verbs.json", "mapping.json"];
+const LIBRARIES: [&str; 5] = [
+    "nvml.json",
+    "cuda.json",
+    "verbs.json",
+    "mapping.json",
+    "registration.json",
+];
 
 /// One machine, ready to be laid out.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,5 @@
-# gdr's own ends over Soft-RoCE: every operation verified, and each figure beside perftest's in the same boot, GDR_ROUNDS times in
-# turn (once, unless told). Machine: rxe.
+# gdr's own ends over Soft-RoCE: every operation verified, with memory of the host and of a simulated GPU, and each figure beside
+# perftest's in the same boot, GDR_ROUNDS times in turn (once, unless told). Machine: rxe.
 . /lib/gdr-guest.sh
 
 # Both ends of perftest on this guest, and its answer's row; a pair of ends that fails, as emulated CPUs make it, tells none.
@@ -13,20 +13,18 @@ peer() {
   echo "$1 $(awk -v size="$2" '$1 == size' /tmp/client.txt)"
 }
 
-task() {
-  port='{"device":"rxe0","number":1,"gid":null}'
-  terms=$(printf '{"depth":"quick","sizes":[%s],"shares":{},"patience":{"secs":30,"nanos":0}}' "$1")
-  printf '{"rdma":{"near":%s,"far":%s,"sort":"host","terms":%s}}' "$port" "$port" "$terms"
-}
-
-gdr __probe "$(task '8,65536')" >/out/verified.txt
+cat /sys/devices/system/clocksource/clocksource0/current_clocksource
+gdr probe rdma --memory host --quick --size 8,65536 --library-timeout 30 --show-perftest --format json >/out/verified.json
 expect "gdr verifies and measures" 0 $?
-gdr __probe '{"rdma":{"near":{"device":"rxe0","number":1,"gid":77},"far":{"device":"rxe0","number":1,"gid":null},"sort":"host","terms":{"depth":"quick","sizes":[8],"shares":{},"patience":{"secs":5,"nanos":0}}}}' \
-  >/out/no-gid.txt
-expect "a GID that is not there" 0 $?
+gdr probe rdma --sim --quick --size 8,65536 --library-timeout 30 --format json >/out/sim.json
+expect "memory of a simulated GPU goes by host memory" 0 $?
+gdr probe rdma --memory host --quick --size 8 --gid-index 77 --format json >/out/no-gid.json
+expect "a GID that is not there" 1 $?
+gdr probe rdma --memory huge --quick --size 8 --format json >/out/huge.json
+echo "huge pages: $?"
 round=1
 while [ "$round" -le "${GDR_ROUNDS:-1}" ]; do
-  gdr __probe "$(task '8,65536')" >"/out/gdr-$round.txt"
+  gdr probe rdma --memory host --quick --size 8,65536 --library-timeout 30 --format json >"/out/gdr-$round.json"
   expect "gdr measures" 0 $?
   {
     for test in ib_write_bw ib_read_bw ib_send_bw; do
@@ -39,4 +37,14 @@ while [ "$round" -le "${GDR_ROUNDS:-1}" ]; do
   cat "/out/perftest-$round.txt"
   round=$((round + 1))
 done
+# Without the library the other commands work, and this one says what to install.
+find / -xdev -name 'libibverbs.so*' -exec rm -f {} +
+gdr probe rdma --quick >/out/no-library.txt 2>&1
+expect "no libibverbs" 3 $?
+gdr topo >/out/no-library-topo.txt 2>&1
+expect "gdr topo without libibverbs" 0 $?
+gdr doctor --list >/dev/null 2>&1
+expect "gdr doctor without libibverbs" 0 $?
+gdr probe copy --sim --quick --size 64 >/out/no-library-copy.txt 2>&1
+expect "gdr probe copy without libibverbs" 0 $?
 pass "collected"

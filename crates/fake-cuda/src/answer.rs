@@ -22,6 +22,8 @@ pub const INVALID_DEVICE: Return = 101;
 pub const INVALID_IMAGE: Return = 200;
 pub const INVALID_CONTEXT: Return = 201;
 pub const PEER_ACCESS_UNSUPPORTED: Return = 217;
+#[cfg(not(feature = "old"))]
+pub const OPERATING_SYSTEM: Return = 304;
 pub const INVALID_HANDLE: Return = 400;
 pub const NOT_FOUND: Return = 500;
 pub const NOT_READY: Return = 600;
@@ -31,6 +33,8 @@ pub const PEER_ACCESS_NOT_ENABLED: Return = 705;
 pub const HOST_MEMORY_ALREADY_REGISTERED: Return = 712;
 pub const HOST_MEMORY_NOT_REGISTERED: Return = 713;
 pub const MISALIGNED_ADDRESS: Return = 716;
+#[cfg(not(feature = "old"))]
+pub const NOT_SUPPORTED: Return = 801;
 
 /// What each GPU's contexts have answered since they broke; under `None`, all GPUs'.
 static BROKEN: Mutex<BTreeMap<Option<usize>, Return>> = Mutex::new(BTreeMap::new());

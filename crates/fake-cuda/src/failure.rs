@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 use crate::answer::{INVALID_VALUE, Return, answer, put};
 
 /// cuda.h's codes, those that tests inject or this library returns, with the driver's words for them.
-const CODES: [(Return, &CStr, &CStr); 31] = [
+const CODES: [(Return, &CStr, &CStr); 32] = [
     (0, c"CUDA_SUCCESS", c"no error"),
     (1, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
     (2, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
@@ -44,6 +44,11 @@ const CODES: [(Return, &CStr, &CStr); 31] = [
         222,
         c"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
         c"the provided PTX was compiled with an unsupported toolchain.",
+    ),
+    (
+        304,
+        c"CUDA_ERROR_OPERATING_SYSTEM",
+        c"OS call failed or operation not supported on this OS",
     ),
     (400, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle"),
     (500, c"CUDA_ERROR_NOT_FOUND", c"named symbol not found"),

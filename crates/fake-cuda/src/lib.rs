@@ -4,9 +4,9 @@
 //! Signatures are written here from cuda.h 13.0, not taken from gdr-sys. `--features old` leaves the newer functions out,
 //! as if the driver were old; no real version lacks just these.
 //!
-//! Memory is real pages, copies and the kernels of `crates/gpu/src/kernels.ptx` are done by the CPU, and events tell the
-//! CPU's time: figures of it say nothing of any GPU. What a kernel may not touch breaks its context (700), a copy out of an
-//! allocation is refused (1).
+//! Memory is real pages, a GPU's those of a file `memfd:fake-cuda-gpuN` that the simulated card of crate `fake-verbs` can map,
+//! too. Copies and the kernels of `crates/gpu/src/kernels.ptx` are done by the CPU, and events tell the CPU's time: figures of
+//! it say nothing of any GPU. What a kernel may not touch breaks its context (700), a copy out of an allocation is refused (1).
 //!
 //! `src/machine.rs` says how a machine file makes it misbehave; with `"log": "FILE"` the name of each function that is called
 //! is written there, a line each.
@@ -26,6 +26,7 @@ mod memory;
 mod module;
 #[cfg(not(feature = "old"))]
 mod newer;
+mod pages;
 mod pointer;
 mod stream;
 mod system;

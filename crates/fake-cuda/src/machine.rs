@@ -36,6 +36,10 @@
 //!   other's arrives as zeros (`"zero"`), not at all (`"drop"`) or with one bit wrong (`"flip"`), and they report success: a
 //!   wrong setting of the IOMMU, say. `kernel_copies` is the same of what the kernel `copy_words` takes, and `uploads` and
 //!   `downloads` of a GPU of copies from and to the host; but 64 bytes or less, results, arrive there.
+//! - Where a GPU's attribute 124 is 0, `cuMemGetHandleForAddressRange` answers 801 of its memory. Attribute 116 is what
+//!   `cuPointerGetAttribute` says of its memory (15), by which the simulated card of crate `fake-verbs` goes.
+//! - `"dmabuf_pcie": false`: that function does not know the flag for a mapping over PCIe (before CUDA 12.8), and answers 1. A
+//!   number is what it answers to the flag instead: 801, as seen on an H200 with driver 580.159.
 //! - Without `can_access` the pair's `cuCtxEnablePeerAccess` answers 217, and a kernel that touches the other's memory 700.
 
 use std::sync::LazyLock;
@@ -56,6 +60,15 @@ pub fn attribute(index: usize, number: u32) -> Option<i32> {
     let own = MACHINE["gpus"][index]["attributes"].get(&key);
     let value = own.or_else(|| MACHINE["gpu"]["attributes"].get(&key));
     Some(value.and_then(integer).unwrap_or(0))
+}
+
+/// The code with which something is refused: `refused` where the file says `false`, or the number that it has.
+#[cfg(not(feature = "old"))]
+pub fn refusal(key: &str, refused: u32) -> Option<u32> {
+    match &MACHINE[key] {
+        Value::Bool(false) => Some(refused),
+        value => fake_machine::number(value),
+    }
 }
 
 /// An ordered pair's own value, else the one all have.

@@ -5,44 +5,12 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-
 use crate::answer::{
     HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY, Return, answer_here,
     held, put,
 };
 use crate::device;
-
-/// What allocations begin at a multiple of: more than any real one promises.
-const ALIGNMENT: usize = 2 << 20;
-
-/// Pages of our own, unmapped when the last who uses them lets go.
-struct Pages {
-    start: *mut c_void,
-    bytes: usize,
-}
-
-// SAFETY: the pages belong to no thread; what is in them is accessed as the programs that share them see to.
-unsafe impl Send for Pages {}
-// SAFETY: as above; the fields do not change.
-unsafe impl Sync for Pages {}
-
-impl Pages {
-    /// Zeroed, and taken from the machine as they are written.
-    fn new(bytes: usize) -> Option<Self> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping, wherever the kernel likes, disturbs none that is there.
-        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
-        start.ok().map(|start| Self { start, bytes })
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nobody has them any more. A failure leaves them there.
-        let _ = unsafe { munmap(self.start, self.bytes) };
-    }
-}
+use crate::pages::Pages;
 
 /// Whose memory it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +29,8 @@ pub struct Block {
     /// The GPU whose context was current.
     pub gpu: usize,
     /// Not of registered memory, which is the caller's.
-    _pages: Option<Arc<Pages>>,
+    #[cfg_attr(feature = "old", expect(dead_code, reason = "an old driver exports nothing"))]
+    pub pages: Option<Arc<Pages>>,
 }
 
 /// Those there are, by where they start.
@@ -111,17 +80,18 @@ fn allocate(gpu: usize, bytes: usize, kind: Kind) -> Result<u64, Return> {
     if kind == Kind::Device && bytes > device::memory(gpu).saturating_sub(used(&blocks, gpu)) {
         return Err(OUT_OF_MEMORY);
     }
-    let pages = bytes
-        .checked_add(2 * ALIGNMENT)
-        .and_then(Pages::new)
-        .ok_or(OUT_OF_MEMORY)?;
-    let start = pages.start.expose_provenance().next_multiple_of(ALIGNMENT) as u64;
+    let pages = match kind {
+        Kind::Device => Pages::of_gpu(gpu, bytes),
+        Kind::Pinned | Kind::Registered => Pages::of_host(bytes),
+    };
+    let pages = pages.ok_or(OUT_OF_MEMORY)?;
+    let start = pages.address();
     let block = Block {
         start,
         bytes,
         kind,
         gpu,
-        _pages: Some(Arc::new(pages)),
+        pages: Some(Arc::new(pages)),
     };
     blocks.insert(start, block);
     Ok(start)
@@ -216,7 +186,7 @@ pub extern "C" fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, flags:
             bytes,
             kind: Kind::Registered,
             gpu,
-            _pages: None,
+            pages: None,
         };
         blocks.insert(start, block);
         Ok(())

@@ -2,10 +2,17 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::os::fd::IntoRawFd as _;
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom};
+use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 
-use crate::answer::{Device, INVALID_VALUE, Return, answer, answer_here, answer_of, index, put};
+use fake_machine::dmabuf::Part;
+
+use crate::answer::{
+    Device, INVALID_VALUE, NOT_SUPPORTED, OPERATING_SYSTEM, Return, answer, answer_here, answer_of, index, put,
+};
 use crate::machine::{self, integer};
+use crate::memory::{Block, Kind, block_of};
 
 /// cuda.h's function (CUDA 11.4).
 ///
@@ -40,7 +47,15 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(out: *mut c_int, attribute: u32
     })
 }
 
-/// cuda.h's function (CUDA 11.7): a descriptor of nothing.
+/// `CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED`.
+const DMA_BUF_SUPPORTED: u32 = 124;
+/// `CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD`.
+const DMA_BUF: u32 = 1;
+/// `CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE`.
+const OVER_PCIE: u64 = 1;
+
+/// cuda.h's function (CUDA 11.7): what `fake_machine::dmabuf` says a dma-buf is here. It refuses what the driver 580.159 of an
+/// H200 was seen to refuse. As there, pages may be asked for that an allocation does not fill, to the end of its 2 MiB.
 ///
 /// # Safety
 ///
@@ -53,14 +68,38 @@ pub unsafe extern "C" fn cuMemGetHandleForAddressRange(
     kind: u32,
     flags: u64,
 ) -> Return {
-    answer_here("cuMemGetHandleForAddressRange", |_| {
-        if kind != 1 || flags > 1 || crate::memory::device_range(address, bytes).is_err() {
+    answer_here("cuMemGetHandleForAddressRange", |gpu| {
+        let block = block_of(address).filter(|block| block.kind == Kind::Device);
+        let owner = block.as_ref().map_or(gpu, |block| block.gpu);
+        if machine::attribute(owner, DMA_BUF_SUPPORTED).unwrap_or(0) == 0 {
+            return Err(NOT_SUPPORTED);
+        }
+        if out.is_null() || kind != DMA_BUF {
             return Err(INVALID_VALUE);
         }
-        let nothing = std::fs::File::open("/dev/null").map_err(|_| INVALID_VALUE)?;
-        // SAFETY: this function's own condition.
-        unsafe { put(out.cast::<c_int>(), nothing.into_raw_fd()) }
+        match flags {
+            0 => {}
+            OVER_PCIE => machine::refusal("dmabuf_pcie", INVALID_VALUE).map_or(Ok(()), Err)?,
+            _ => return Err(INVALID_VALUE),
+        }
+        let file = export(&block.ok_or(INVALID_VALUE)?, address, bytes)?;
+        // SAFETY: this function's own condition. The descriptor is the caller's from here on.
+        unsafe { put(out.cast::<c_int>(), file.into_raw_fd()) }
     })
+}
+
+/// A description of the file of a block, of its own, whose position tells which part of it is meant.
+fn export(block: &Block, address: u64, bytes: usize) -> Result<File, Return> {
+    let pages = block.pages.as_ref().and_then(|pages| pages.file());
+    let (file, all) = pages.ok_or(INVALID_VALUE)?;
+    let (start, bytes) = (address - block.start, bytes as u64);
+    let position = Part { start, bytes }.position().filter(|_| bytes <= all - start);
+    let position = position.ok_or(INVALID_VALUE)?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let own = File::options().read(true).write(true).open(path);
+    let mut own = own.map_err(|_| OPERATING_SYSTEM)?;
+    own.seek(SeekFrom::Start(position)).map_err(|_| OPERATING_SYSTEM)?;
+    Ok(own)
 }
 
 thread_local! {

@@ -3,11 +3,14 @@
 use std::ffi::c_void;
 
 use crate::answer::{INVALID_VALUE, NOT_FOUND, Return, answer, answer_here, put};
-use crate::context;
 use crate::memory::{Kind, block_of};
+use crate::{context, machine};
 
-/// cuda.h's function, for what a pointer's description begins with: context, memory type, device, base and size. The
-/// context is that of the device whose context allocated.
+/// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED`.
+const RDMA_SUPPORTED: u32 = 116;
+
+/// cuda.h's function, for what a pointer's description begins with: context, memory type, device, base and size, and whether
+/// GPUDirect RDMA reaches it. The context is that of the device whose context allocated.
 ///
 /// # Safety
 ///
@@ -26,6 +29,10 @@ pub unsafe extern "C" fn cuPointerGetAttribute(out: *mut c_void, attribute: u32,
                 9 => put(out.cast(), context::ordinal(block.gpu)),
                 11 => put(out.cast(), block.start),
                 12 => put(out.cast(), block.bytes),
+                15 if block.kind == Kind::Device => {
+                    let is_capable = machine::attribute(block.gpu, RDMA_SUPPORTED).ok_or(INVALID_VALUE)? != 0;
+                    put(out.cast(), u32::from(is_capable))
+                }
                 _ => Err(INVALID_VALUE),
             }
         }

@@ -10,6 +10,8 @@
 //!
 //! In an element of `gpus`, all of these are of the calls that concern that GPU, as far as the library says which that is.
 
+pub mod dmabuf;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Deref;

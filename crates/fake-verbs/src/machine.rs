@@ -31,6 +31,7 @@
 //! - `dmabuf` of a device: `"yes"` (as without it), or an error number with which it refuses every dma-buf: 93, 95.
 //! - `peermem` of a device: `false`, and device memory is refused with EFAULT. Device memory is what the process's libcuda
 //!   calls so, where one is open, and mappings whose name in `/proc/self/maps` holds `device_memory` (`memfd:fake-cuda`).
+//!   Where libcuda says that GPUDirect RDMA does not reach it (pointer attribute 15), it is refused in any case.
 //! - `memlock` of `verbs`: so many bytes may be registered, in whole pages, then ENOMEM. Device memory is not counted.
 //!
 //! How work goes wrong, each in `verbs`, for the work requests of all devices, or in a device, for its own; they are counted

@@ -5,14 +5,12 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 use std::ptr::null_mut;
 
+use fake_machine::dmabuf::{PAGE, Part};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::answer::Errno;
 use crate::machine::of_device;
 use crate::world::errno;
-
-/// A page, in bytes.
-pub const PAGE: u64 = 4096;
 
 /// Whether all of a range is mapped and may be read, and written where that is asked for; else EFAULT, as the kernel has
 /// it. Nothing of it is touched.
@@ -60,18 +58,26 @@ pub fn is_device_memory(device: usize, address: u64) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut maps = maps.lines().filter_map(Map::of);
     let named = maps.any(|map| (map.start..map.end).contains(&address) && map.name.contains(part));
-    named || cuda_says_so(address)
+    // CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_DEVICE.
+    named || cuda_says(2, address) == Some(2)
 }
 
-fn cuda_says_so(address: u64) -> bool {
+/// Whether CUDA says that GPUDirect RDMA does not reach an address: the driver gives its pages to no peer memory client.
+pub fn is_out_of_reach(address: u64) -> bool {
+    // CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE.
+    cuda_says(15, address) == Some(0)
+}
+
+/// What the process's libcuda answers, where one is open, when it is asked for an attribute of an address.
+fn cuda_says(attribute: u32, address: u64) -> Option<u32> {
     // SAFETY: only a library that the process has open already is found, so no constructor runs.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if library.is_null() {
-        return false;
+        return None;
     }
     // SAFETY: the library is open.
     let function = unsafe { libc::dlsym(library, c"cuPointerGetAttribute".as_ptr()) };
-    let mut kind: u32 = 0;
+    let mut value: u32 = 0;
     let code = match function.is_null() {
         true => 1,
         false => {
@@ -79,14 +85,13 @@ fn cuda_says_so(address: u64) -> bool {
             let ask = unsafe {
                 std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, u32, u64) -> u32>(function)
             };
-            // SAFETY: CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2, is an unsigned int.
-            unsafe { ask((&raw mut kind).cast(), 2, address) }
+            // SAFETY: both that are asked for are as large as an unsigned int.
+            unsafe { ask((&raw mut value).cast(), attribute, address) }
         }
     };
     // SAFETY: it was opened above; the program's own handle keeps it.
     unsafe { libc::dlclose(library) };
-    // CU_MEMORYTYPE_DEVICE.
-    code == 0 && kind == 2
+    (code == 0).then_some(value)
 }
 
 /// Memory of a file, unmapped when this goes.
@@ -101,7 +106,8 @@ pub struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// A range of a file. EBADF without a file, EINVAL for one that is too short, or that is none to be mapped.
+    /// A range of a dma-buf: of a file, or of the part of it that its position tells of, as of the simulated CUDA's. EBADF
+    /// without a file, EINVAL for one that is too short, or that is none to be mapped.
     pub fn of(file: c_int, offset: u64, bytes: usize, writes: bool) -> Result<Self, Errno> {
         // SAFETY: only asks about the number, whatever it is.
         if unsafe { libc::fcntl(file, libc::F_GETFD) } < 0 {
@@ -110,10 +116,18 @@ impl Mapping {
         // SAFETY: the file is open, and the caller of verbs keeps it so for the time of the call.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
         let length = rustix::fs::fstat(file).map_err(errno)?.st_size;
+        let length = u64::try_from(length).unwrap_or(0);
+        // What has no position has no parts.
+        let part = rustix::fs::tell(file).ok().and_then(Part::at);
+        let part = part.unwrap_or(Part {
+            start: 0,
+            bytes: length,
+        });
         let end = offset.checked_add(bytes as u64).ok_or(libc::EINVAL)?;
-        if u64::try_from(length).unwrap_or(0) < end {
+        if end > part.bytes || part.start.saturating_add(end) > length {
             return Err(libc::EINVAL);
         }
+        let offset = part.start + offset;
         let first = offset / PAGE * PAGE;
         let into = usize::try_from(offset - first).map_err(|_| libc::EINVAL)?;
         let bytes = bytes.checked_add(into).ok_or(libc::EINVAL)?;

@@ -3,13 +3,14 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
+use fake_machine::dmabuf::PAGE;
 use ibverbs_sys::{IBV_ACCESS_OPTIONAL_RANGE, ibv_access_flags, ibv_context, ibv_mr, ibv_pd};
 
 use crate::answer::{Errno, made, status};
 use crate::bytes::Segment;
 use crate::device::attributes;
 use crate::machine::{of_device, verbs};
-use crate::maps::{Mapping, PAGE, check, is_device_memory};
+use crate::maps::{Mapping, check, is_device_memory, is_out_of_reach};
 use crate::world::{Domain, Piece, Region, Shared, World, world};
 
 const LOCAL_WRITE: u32 = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
@@ -87,8 +88,10 @@ fn register(pd: *mut ibv_pd, start: *mut c_void, bytes: usize, iova: u64, access
     allow(device, bytes, access)?;
     let end = address.checked_add(bytes).ok_or(libc::EINVAL)? as u64;
     check(address as u64, bytes as u64, access & LOCAL_WRITE != 0)?;
-    let is_device_memory = [address as u64, end - 1].iter().any(|at| is_device_memory(device, *at));
-    if is_device_memory && of_device(device, "peermem") == false {
+    let ends = [address as u64, end - 1];
+    let is_device_memory = ends.iter().any(|at| is_device_memory(device, *at));
+    let has_peer = || of_device(device, "peermem") != false && !ends.iter().any(|at| is_out_of_reach(*at));
+    if is_device_memory && !has_peer() {
         return Err(libc::EFAULT);
     }
     let pages = end.next_multiple_of(PAGE) - address as u64 / PAGE * PAGE;
@@ -104,7 +107,8 @@ fn register(pd: *mut ibv_pd, start: *mut c_void, bytes: usize, iova: u64, access
     )
 }
 
-/// verbs.h's function: memory of any file that can be mapped is taken for a dma-buf's.
+/// verbs.h's function: memory of any file that can be mapped is taken for a dma-buf's; of one of the simulated CUDA's, the
+/// part that was exported.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_reg_dmabuf_mr(
     pd: *mut ibv_pd,

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::fmt;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
@@ -266,16 +267,17 @@ impl CompletionQueue {
     ///
     /// [`Error::Call`]: an overrun, or a device that is gone.
     pub fn poll(&self, into: &mut [Option<Completion>]) -> Result<usize, Error> {
-        // Few at a time: they are converted.
-        let mut taken = [raw::ibv_wc::default(); 16];
+        // Few at a time: they are converted. Most polls find none, and would prepare room for nothing.
+        let mut taken = [const { MaybeUninit::<raw::ibv_wc>::uninit() }; 16];
         let wanted = into.len().min(taken.len());
         // SAFETY: the queue is alive, and `taken` has room for `wanted`.
-        let count = unsafe { raw::ibv_poll_cq(self.as_raw(), wanted as c_int, taken.as_mut_ptr()) };
+        let count = unsafe { raw::ibv_poll_cq(self.as_raw(), wanted as c_int, taken.as_mut_ptr().cast()) };
         let Ok(count) = usize::try_from(count) else {
             return Err(self.0.context.call("ibv_poll_cq", io::Error::last_os_error()));
         };
         for (place, completion) in into.iter_mut().zip(&taken[..count.min(wanted)]) {
-            *place = Some(Completion::of(completion));
+            // SAFETY: the library has written the first `count`; each bit pattern of their members is a value.
+            *place = Some(Completion::of(unsafe { completion.assume_init_ref() }));
         }
         Ok(count.min(wanted))
     }

@@ -24,6 +24,7 @@ mod limits;
 mod port;
 mod queue_pair;
 mod region;
+mod road;
 mod work;
 
 pub use buffer::{Buffer, Pages};
@@ -41,4 +42,5 @@ pub use queue_pair::{
     Rts, Transport,
 };
 pub use region::{Access, Piece, Region, Remote};
+pub use road::{Road, RoadError};
 pub use work::{Request, Work};

@@ -1,6 +1,7 @@
 //! Queue pairs, and the states they go through: Reset, Init, ready to receive (Rtr), ready to send (Rts).
 
 use std::ffi::c_int;
+use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::net::Ipv6Addr;
@@ -197,6 +198,17 @@ struct Inner {
     _completions: [CompletionQueue; 2],
     /// Regions that it was given work with.
     kept: Vec<Region>,
+    /// The pieces of the request that is being posted.
+    entries: Entries,
+}
+
+/// Room for the pieces of a request, kept so that none is prepared for each.
+struct Entries([raw::ibv_sge; MOST_PIECES]);
+
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Entries")
+    }
 }
 
 // SAFETY: verbs are thread safe, and the queue pair is given back by this value alone.
@@ -245,6 +257,7 @@ impl Domain {
                 domain: self.clone(),
                 _completions: [sent.clone(), received.clone()],
                 kept: Vec::new(),
+                entries: Entries([raw::ibv_sge::default(); MOST_PIECES]),
             },
             state: PhantomData,
         })
@@ -383,11 +396,11 @@ impl<S: Receives> QueuePair<S> {
     ///
     /// [`Error::Pieces`], [`Error::Post`]: ENOMEM where the queue is full.
     pub fn receive(&mut self, id: u64, pieces: &[Piece<'_>]) -> Result<(), Error> {
-        let (mut entries, count) = self.inner.entries(pieces)?;
+        let (entries, count) = self.inner.entries(pieces)?;
         let mut request = raw::ibv_recv_wr {
             wr_id: id,
             next: null_mut(),
-            sg_list: entries.as_mut_ptr(),
+            sg_list: entries,
             num_sge: count,
         };
         let mut bad = null_mut();
@@ -413,9 +426,9 @@ impl QueuePair<Rts> {
         if request.inline && request.pieces.iter().any(|piece| piece.region().is_device()) {
             return Err(Error::Inline);
         }
-        let (mut entries, count) = self.inner.entries(request.pieces)?;
+        let (entries, count) = self.inner.entries(request.pieces)?;
         let mut raw = request.raw();
-        raw.sg_list = entries.as_mut_ptr();
+        raw.sg_list = entries;
         raw.num_sge = count;
         let mut bad = null_mut();
         // SAFETY: the pair is alive; the request and its pieces are read during the call, and the memory they name is kept until
@@ -427,18 +440,18 @@ impl QueuePair<Rts> {
 }
 
 impl Inner {
-    fn entries(&mut self, pieces: &[Piece<'_>]) -> Result<([raw::ibv_sge; MOST_PIECES], c_int), Error> {
-        let mut entries = [raw::ibv_sge::default(); MOST_PIECES];
+    /// The pieces as the library has them, until they are asked for again.
+    fn entries(&mut self, pieces: &[Piece<'_>]) -> Result<(*mut raw::ibv_sge, c_int), Error> {
         if pieces.len() > MOST_PIECES {
             return Err(Error::Pieces(pieces.len()));
         }
-        for (entry, piece) in entries.iter_mut().zip(pieces) {
+        for (entry, piece) in self.entries.0.iter_mut().zip(pieces) {
             *entry = piece.entry();
             if self.kept.iter().all(|kept| !kept.is_same(piece.region())) {
                 self.kept.push(piece.region().clone());
             }
         }
-        Ok((entries, pieces.len() as c_int))
+        Ok((self.entries.0.as_mut_ptr(), pieces.len() as c_int))
     }
 
     fn posted(&self, function: &'static str, errno: c_int) -> Result<(), Error> {

@@ -16,6 +16,7 @@ pub use buildable::buildable;
 use gdrdrv::gdrdrv;
 use legacy::legacy;
 use mapping::mapping;
+pub use peermem::mend as mend_peermem;
 use peermem::peermem;
 pub use road::dma_buf_everywhere;
 

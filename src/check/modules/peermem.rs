@@ -68,8 +68,8 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         )
 }
 
-/// Loading the module helps only where it could load and is not.
-fn mend(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
+/// Says what opens the road of nvidia-peermem. Loading the module helps only where it could load and is not.
+pub fn mend(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     let branch = version::driver(ctx.facts)
         .present()
         .and_then(|version| version::branch(version));

@@ -54,7 +54,7 @@ pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> Road {
     let closed = |why: &str| Road::Closed(why.to_owned());
     match provider {
         Some("efa") => return efa_peer_memory(ctx),
-        Some("ice" | "i40e" | "irdma" | "mana" | "ionic") => return closed("this NIC's driver does not know it"),
+        Some(name) if !knows_peer_memory(name) => return closed("this NIC's driver does not know it"),
         _ => {}
     }
     let peers = &ctx.facts.peer_memory;
@@ -71,6 +71,11 @@ pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> Road {
         Fact::Known(None) => by_users(ctx),
         Fact::Unknown(why) => Road::Unknown(*why, CLIENTS.to_owned()),
     }
+}
+
+/// Whether a NIC's driver registers what a peer memory client resolves.
+pub fn knows_peer_memory(provider: &str) -> bool {
+    !["ice", "i40e", "irdma", "mana", "ionic"].contains(&provider)
 }
 
 /// Where the stack lists no clients: nvidia_peermem uses ib_core or ib_uverbs if and only if it was built with their

@@ -12,6 +12,7 @@ mod netns;
 mod nonprefetchable;
 mod port;
 mod provider;
+mod register;
 mod uar_map;
 mod write_ordering;
 
@@ -132,6 +133,22 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/NVIDIA/nccl",
         ],
         judge: core::core,
+    },
+    Check {
+        id: "rdma.register",
+        rule: "With --live: the NIC that is best for a GPU registers some of its memory, by a dma-buf or by nvidia-peermem.",
+        sources: "under --live cuMemAlloc, then cuMemGetHandleForAddressRange with ibv_reg_dmabuf_mr, and ibv_reg_mr",
+        severity: Severity::Warn,
+        why: "Modules, symbols and versions say that a road should be open; that it is, a registration says. It does not say \
+              that bytes arrive: gdr probe rdma moves some.",
+        cure: "EFAULT (14) by ibv_reg_mr: load nvidia-peermem (peermem.loaded). 95 or 93 by a dma-buf: provider or kernel \
+               register none (rdma.core); no dma-buf at all: gpu.dmabuf. ENOMEM (12): the limit of locked memory \
+               (limits.memlock), or a BAR1 that is full (gpu.bar1).",
+        references: &[
+            "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+            "https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/man/ibv_reg_mr.3",
+        ],
+        judge: register::register,
     },
     Check {
         id: "rdma.nonprefetchable",

@@ -3,9 +3,9 @@
 use super::Task;
 use super::crossover::crossover;
 use crate::model::{NumaNode, ProbeReport};
-use crate::probe::events::Step;
+
 use crate::probe::request::Request;
-use crate::probe::supervise::{Chosen, Machine, Nodes, ProbeError, Scope, nodes, probe};
+use crate::probe::supervise::{Chosen, Machine, Nodes, ProbeError, Scope, Watcher, nodes, probe};
 use crate::probe::verdict::Subject;
 use crate::probe::watch::Interrupts;
 
@@ -27,7 +27,7 @@ pub fn run(
     options: &Options,
     machine: &Machine,
     interrupts: &Interrupts,
-    progress: &mut dyn FnMut(&str, &Step),
+    progress: &mut dyn Watcher,
 ) -> Result<ProbeReport, ProbeError> {
     let scope = (&options.scope, 1);
     let report = probe("copy", scope, machine, interrupts, progress, |children, gpus| {
@@ -123,6 +123,7 @@ mod tests {
                 place("GPU1", "0000:86:00.0", Some(1)),
             ],
             nodes: vec![node(0, 0..4), node(1, 4..8), node(2, 0..0)],
+            cards: Vec::new(),
             ways: Vec::new(),
         }
     }

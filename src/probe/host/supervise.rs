@@ -2,9 +2,9 @@
 
 use super::Task;
 use crate::model::{NumaNode, ProbeReport};
-use crate::probe::events::Step;
+
 use crate::probe::request::Request;
-use crate::probe::supervise::{Chosen, Machine, Nodes, ProbeError, Scope, nodes, probe};
+use crate::probe::supervise::{Chosen, Machine, Nodes, ProbeError, Scope, Watcher, nodes, probe};
 use crate::probe::watch::Interrupts;
 
 /// What to probe.
@@ -21,7 +21,7 @@ pub fn run(
     options: &Options,
     machine: &Machine,
     interrupts: &Interrupts,
-    progress: &mut dyn FnMut(&str, &Step),
+    progress: &mut dyn Watcher,
 ) -> Result<ProbeReport, ProbeError> {
     let scope = (&options.scope, 1);
     probe("host", scope, machine, interrupts, progress, |children, gpus| {

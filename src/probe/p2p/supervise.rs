@@ -2,9 +2,9 @@
 
 use super::{Pair, Task, Unit};
 use crate::model::ProbeReport;
-use crate::probe::events::Step;
+
 use crate::probe::request::{Request, Target};
-use crate::probe::supervise::{Chosen, Machine, ProbeError, Scope, probe};
+use crate::probe::supervise::{Chosen, Machine, ProbeError, Scope, Watcher, probe};
 use crate::probe::verdict::Subject;
 use crate::probe::watch::Interrupts;
 
@@ -23,7 +23,7 @@ pub fn run(
     options: &Options,
     machine: &Machine,
     interrupts: &Interrupts,
-    progress: &mut dyn FnMut(&str, &Step),
+    progress: &mut dyn Watcher,
 ) -> Result<ProbeReport, ProbeError> {
     let scope = (&options.scope, SIMULATED);
     probe("p2p", scope, machine, interrupts, progress, |children, gpus| {

@@ -1,10 +1,9 @@
-//! What the two ends say to each other, and over what.
+//! What the two ends say to each other.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use std::net::Ipv6Addr;
 use verbs::Transport;
 
 /// One thing that an end says.
@@ -16,7 +15,9 @@ pub enum Message {
     /// The one that leads: what comes next.
     Step(Step),
     /// The queue pairs it has made: both say it, after [`Step::Connect`].
-    Pair(Endpoint),
+    Pairs(Vec<Endpoint>),
+    /// The one that follows: the seconds that one of its own requests took, after [`Step::Both`].
+    Took(f64),
     /// It is prepared for the step.
     Ready,
     /// It has done its part of the step.
@@ -44,8 +45,14 @@ pub struct Offer {
     pub address: u64,
     /// The key to it.
     pub rkey: u32,
-    /// Its bytes.
-    pub bytes: u64,
+    /// Half of its bytes: the largest message, and a little.
+    pub half: u64,
+    /// Its memory is a GPU's, which a copy engine fills and empties through pinned memory.
+    pub staged: bool,
+    /// Pinned memory stands between the card and a GPU's, or could.
+    pub pinned: bool,
+    /// The CPU sees each byte of its memory arrive.
+    pub seen: bool,
 }
 
 /// A queue pair.
@@ -107,12 +114,35 @@ impl Kind {
     }
 }
 
-/// A step of the work.
+/// Requests that flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// How.
+    pub kind: Kind,
+    /// The size of each.
+    pub bytes: usize,
+    /// How many over each queue pair.
+    pub count: u32,
+    /// How many at once, of each queue pair.
+    pub depth: u32,
+    /// The pattern that is sent, and the one that is there before; without it nothing is compared.
+    pub seeds: Option<[u64; 2]>,
+    /// How long all of it may take, beyond the patience of either end.
+    pub time: Duration,
+}
+
+/// A step of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
     /// A new connection, instead of the last.
-    Connect(#[serde(with = "transport")] Transport),
+    Connect {
+        /// Of what sort.
+        #[serde(with = "transport")]
+        transport: Transport,
+        /// Of how many queue pairs.
+        pairs: u32,
+    },
     /// So many bytes of a pattern are moved once, and compared.
     Verify {
         /// How.
@@ -122,17 +152,12 @@ pub enum Step {
         /// The pattern that is sent, and the one that is there before.
         seeds: [u64; 2],
     },
-    /// So many requests one after the other, `depth` at once.
-    Stream {
-        /// How.
-        kind: Kind,
-        /// The size of each.
-        bytes: usize,
-        /// How many.
-        count: u32,
-        /// How many at once.
-        depth: u32,
-    },
+    /// Requests one after the other, many at once.
+    Stream(Flow),
+    /// The same from both ends at once; of writes alone.
+    Both(Flow),
+    /// The same from GPU memory to GPU memory by copies through pinned memory.
+    Staged(Flow),
     /// There and back again, so many times; of reads there alone.
     Turns {
         /// How.
@@ -141,6 +166,8 @@ pub enum Step {
         bytes: usize,
         /// How many.
         count: u32,
+        /// How long all of it may take, beyond the patience of either end.
+        time: Duration,
     },
     /// That was all.
     End,
@@ -169,67 +196,13 @@ pub enum Gone {
     Silent(Duration),
 }
 
-/// Two ends of one process.
-pub struct Here {
-    to: Sender<Message>,
-    from: Receiver<Message>,
-    /// What was said already, and not heard yet.
-    said: Option<Message>,
-    patience: Duration,
-}
-
-impl Here {
-    /// Both sides of the way between them; they wait this long for each other, beyond what a step takes.
-    pub fn pair(patience: Duration) -> (Self, Self) {
-        let ((to_far, from_near), (to_near, from_far)) = (channel(), channel());
-        let side = |to, from| Self {
-            to,
-            from,
-            said: None,
-            patience,
-        };
-        (side(to_far, from_far), side(to_near, from_near))
-    }
-}
-
-impl Control for Here {
-    fn tell(&mut self, message: Message) -> Result<(), Gone> {
-        self.to.send(message).map_err(|_| Gone::Ended)
-    }
-
-    fn hear(&mut self, patience: Duration) -> Result<Message, Gone> {
-        if let Some(message) = self.said.take() {
-            return Ok(message);
-        }
-        let patience = patience + self.patience;
-        self.from.recv_timeout(patience).map_err(|error| match error {
-            RecvTimeoutError::Timeout => Gone::Silent(patience),
-            RecvTimeoutError::Disconnected => Gone::Ended,
-        })
-    }
-
-    fn look(&mut self) -> Result<Option<String>, Gone> {
-        if self.said.is_none() {
-            self.said = match self.from.try_recv() {
-                Ok(message) => Some(message),
-                Err(TryRecvError::Empty) => None,
-                Err(TryRecvError::Disconnected) => return Err(Gone::Ended),
-            };
-        }
-        Ok(match &self.said {
-            Some(Message::Failed(why)) => Some(why.clone()),
-            _ => None,
-        })
-    }
-}
-
 /// Crate verbs knows nothing of JSON.
 mod transport {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
     use verbs::Transport;
 
-    use super::super::lead::name;
+    use super::super::joined::name;
 
     pub fn serialize<S: Serializer>(transport: &Transport, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(name(*transport))

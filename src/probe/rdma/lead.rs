@@ -1,98 +1,76 @@
-//! The steps of the work: what the end that leads does, and what the one that follows does of each.
+//! The end that leads: it says what comes next, does its part, and tells what came of it.
 
 use std::time::Duration;
 
 use gpu::Pattern;
-use verbs::{Request, Transport, Work};
+use verbs::{Failure, Request, Transport, Work};
 
 use super::Task;
-use super::control::{Control, Kind, Message, Offer, Step};
-use super::end::{End, Joined};
-use super::plan::depth_of;
-use super::stream::{Receiving, SAID, drive, work};
+use super::control::{Control, Flow, Kind, Message, Offer, Step};
+use super::end::{End, half};
+use super::joined::{Joined, heard, join, name};
+use super::plan::{Duty, depth_of};
+use super::stream::{drive, work};
 use super::turns::{First, play, prepare};
+use super::{roads, staged};
+use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::events::Teller;
 use crate::probe::trouble::Trouble;
-use crate::probe::verdict::Subject;
+use crate::probe::verdict::{Promise, Subject};
 
-/// What a person does next.
+/// What a person does next where bytes are wrong.
 const LOOK_AT: &str = "the card reported success: see gdr doctor --only pcie.iommu,pcie.acs";
+/// And where they are slow.
+const SLOW: &str =
+    "see gdr doctor --only pcie.acs,pcie.iommu,pcie.payload,pcie.link,pcie.locality,rdma.write-ordering, and gdr topo";
 /// Fewer samples than these have no middle; more teach nothing.
 const SAMPLES: (f64, f64) = (4.0, 400.0);
 /// The same of turns.
 const TURNS: (f64, f64) = (20.0, 10_000.0);
-
-/// What is verified over each transport. An unreliable write alone tells nobody that it has arrived.
-const VERIFIED: [(Transport, &[Kind]); 2] = [
-    (Transport::Uc, &[Kind::WriteImmediate, Kind::Send, Kind::SendImmediate]),
-    (
-        Transport::Rc,
-        &[
-            Kind::Write,
-            Kind::WriteImmediate,
-            Kind::Read,
-            Kind::Send,
-            Kind::SendImmediate,
-            Kind::FetchAdd,
-            Kind::CompareSwap,
-        ],
-    ),
-];
-/// What is measured over a reliable connection.
-const MEASURED: [Kind; 3] = [Kind::Write, Kind::Read, Kind::Send];
-
-/// In the names of results.
-pub fn name(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Rc => "rc",
-        Transport::Uc => "uc",
-        Transport::Ud => "ud",
-    }
-}
-
-/// What the other end says next, which may take so long.
-pub fn heard(control: &mut dyn Control, patience: Duration) -> Result<Message, Trouble> {
-    match control.hear(patience)? {
-        Message::Failed(why) => Err(Trouble::Far(why)),
-        message => Ok(message),
-    }
-}
+/// From this size on the link is what limits.
+pub const LIMITED_BY_LINK: usize = 1 << 20;
 
 /// Says what comes next, and tells what came of it.
-pub fn lead(
-    end: &mut End,
-    control: &mut dyn Control,
-    task: &Task,
-    about: &Subject,
-    teller: &mut Teller<'_>,
-) -> Result<(), Trouble> {
+pub fn lead(end: &mut End, control: &mut dyn Control, task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let road = end.way.road.map_or("verbs", super::Road::name);
+    let backend = match end.store.device() {
+        Some((memory, _)) if memory.gpu().is_sim() => format!("{road}-sim"),
+        _ => road.to_owned(),
+    };
+    let about = Subject {
+        subject: task.subject.clone(),
+        backend,
+        numa: None,
+    };
     let mut leader = Leader {
         end,
         control,
         task,
-        about,
+        about: &about,
         teller,
         seed: 0,
+        doing: String::new(),
     };
-    leader
-        .all()
-        .map_err(|trouble| told(leader.end, leader.control, trouble))
-}
-
-/// Does what the other end says, until that says that it was all.
-pub fn follow(end: &mut End, control: &mut dyn Control) -> Result<(), Trouble> {
-    obey(end, control).map_err(|trouble| told(end, control, trouble))
+    let done = leader.all();
+    let (end, control) = (leader.end, leader.control);
+    done.map_err(|trouble| told(Some(end), control, trouble))
 }
 
 /// Why an end cannot go on, which the other one hears: it need not wait for what does not come.
-fn told(end: &End, control: &mut dyn Control, trouble: Trouble) -> Trouble {
-    let trouble = end.cause(trouble);
-    if trouble.is_of_the_far_end() {
-        return trouble;
+pub fn told(end: Option<&End>, control: &mut dyn Control, trouble: Trouble) -> Trouble {
+    let trouble = match end {
+        Some(end) => end.cause(trouble),
+        None => trouble,
+    };
+    if !trouble.is_of_the_far_end() {
+        // The other end may be gone as well.
+        let _ = control.tell(Message::Failed(roads::advised(&trouble)));
     }
-    let _ = control.tell(Message::Failed(gpu::sentence(&trouble)));
     trouble
 }
+
+/// Seconds for each request, and what was wrong with what arrived.
+type Flowed = (Vec<f64>, Option<String>);
 
 struct Leader<'l, 't> {
     end: &'l mut End,
@@ -101,51 +79,58 @@ struct Leader<'l, 't> {
     about: &'l Subject,
     teller: &'l mut Teller<'t>,
     seed: u64,
+    /// The step that is under way.
+    doing: String,
 }
 
 impl Leader<'_, '_> {
     fn all(&mut self) -> Result<(), Trouble> {
-        let other = offers(self.end, self.control)?;
-        let terms = &self.task.terms;
-        let sizes = terms.rdma_sizes();
-        let most = sizes.iter().copied().max().unwrap_or(1);
-        let verified: Vec<usize> = terms
-            .depth
-            .rdma_verified()
-            .iter()
-            .copied()
-            .filter(|size| *size <= most)
-            .collect();
-        let steps = VERIFIED
-            .iter()
-            .flat_map(|(_, kinds)| *kinds)
-            .map(|kind| if kind.is_atomic() { 1 } else { verified.len() })
-            .sum::<usize>()
-            + MEASURED.len() * sizes.len() * 2;
-        self.teller.expect_more(steps as u64);
-        for (transport, kinds) in VERIFIED {
-            self.control.tell(Message::Step(Step::Connect(transport)))?;
-            let mut joined = self.end.join(transport, &other, self.control)?;
-            for kind in kinds.iter().copied() {
-                let sizes = if kind.is_atomic() { &[8] } else { verified.as_slice() };
-                for bytes in sizes.iter().copied() {
-                    self.verify(&mut joined, transport, kind, bytes)?;
-                }
+        let other = offers(self.end, self.control, self.task.room)?;
+        let (ours, theirs) = (self.end.mtu, other.mtu);
+        if ours != theirs {
+            let least = ours.min(theirs);
+            self.teller.note(format!(
+                "the packets of the two ports carry {ours} and {theirs} bytes: {least} are used"
+            ))?;
+        }
+        let duties = super::plan::duties(self.task, self.end, &other);
+        self.teller.expect_more(duties.len() as u64);
+        let mut connected: Option<(Transport, u32)> = None;
+        let mut joined = Vec::new();
+        for duty in duties {
+            let wanted = duty.connection(self.task.queue_pairs);
+            if connected != Some(wanted) {
+                // The old one ends before the new one is made.
+                drop(std::mem::take(&mut joined));
+                let (transport, pairs) = wanted;
+                self.control.tell(Message::Step(Step::Connect { transport, pairs }))?;
+                joined = join(self.end, transport, pairs, &other, self.control)?;
+                connected = Some(wanted);
             }
-            if transport == Transport::Rc {
-                for kind in MEASURED {
-                    for bytes in sizes.iter().copied() {
-                        self.turns(&mut joined, kind, bytes)?;
-                        self.stream(&mut joined, kind, bytes)?;
-                    }
-                }
-            }
+            let done = match duty {
+                Duty::Verify(transport, kind, bytes) => self.verify(&mut joined, transport, kind, bytes),
+                Duty::Turns(kind, bytes) => self.turns(&mut joined, kind, bytes),
+                Duty::Stream(kind, bytes) => self.stream(&mut joined, kind, bytes),
+                Duty::Both(bytes) => self.both(&mut joined, bytes),
+                Duty::Rate(bytes) => self.rate(&mut joined, bytes),
+                Duty::Staged(bytes) => self.staged(&mut joined, bytes),
+            };
+            done.map_err(|trouble| self.seen(trouble))?;
         }
         Ok(self.control.tell(Message::Step(Step::End))?)
     }
 
+    /// A failure, with the step that it befell.
+    fn seen(&self, trouble: Trouble) -> Trouble {
+        match trouble {
+            Trouble::Work(failure) => Trouble::Step(self.doing.clone(), failure, hint(failure, &self.doing)),
+            other => other,
+        }
+    }
+
     fn begin(&mut self, name: &str, bytes: usize, step: Step, time: Duration) -> Result<(), Trouble> {
-        self.teller.doing_for(format!("{name} of {bytes} bytes"), time)?;
+        self.doing = format!("{name} of {bytes} bytes");
+        self.teller.doing_for(self.doing.clone(), time)?;
         self.control.tell(Message::Step(step))?;
         match heard(self.control, time)? {
             Message::Ready => Ok(()),
@@ -162,33 +147,42 @@ impl Leader<'_, '_> {
         }
     }
 
-    fn verify(&mut self, joined: &mut Joined, transport: Transport, kind: Kind, bytes: usize) -> Result<(), Trouble> {
-        let label = format!("validate.{}.{}", name(transport), kind.name());
-        let seeds @ [sent, before] = [self.seed + 1, self.seed + 2];
+    fn seeds(&mut self) -> [u64; 2] {
         self.seed += 2;
-        match kind {
-            Kind::Read => self.end.fill(bytes, Pattern::new(before))?,
-            _ => self.end.fill(bytes, Pattern::new(sent))?,
-        }
+        [self.seed - 1, self.seed]
+    }
+
+    fn verify(&mut self, joined: &mut [Joined], transport: Transport, kind: Kind, bytes: usize) -> Result<(), Trouble> {
+        let [joined] = joined else {
+            return Err(Trouble::OutOfStep);
+        };
+        let label = format!("validate.{}.{}", name(transport), kind.name());
+        let seeds @ [sent, before] = self.seeds();
+        let here = if kind == Kind::Read { before } else { sent };
+        self.end.fill(bytes, Pattern::new(here))?;
+        self.end.leave(0, bytes)?;
         self.begin(&label, bytes, Step::Verify { kind, bytes, seeds }, allowance(bytes))?;
-        let pieces = [self.end.region.piece(0, bytes)?];
-        let work = match kind {
-            Kind::FetchAdd => Work::FetchAdd(joined.remote, sent.wrapping_sub(before)),
-            Kind::CompareSwap => Work::CompareSwap {
-                remote: joined.remote,
+        let pieces = [self.end.region().piece(0, bytes)?];
+        let remote = joined.remote;
+        let work = match (kind, &joined.datagram) {
+            (Kind::FetchAdd, _) => Work::FetchAdd(remote, sent.wrapping_sub(before)),
+            (Kind::CompareSwap, _) => Work::CompareSwap {
+                remote,
                 compare: before,
                 swap: sent,
             },
-            kind => work(kind, joined),
+            (kind, Some(datagram)) => {
+                let said = kind.has_immediate().then_some(super::stream::SAID);
+                Work::SendTo(datagram, said)
+            }
+            (kind, None) => work(kind, remote),
         };
         joined.pair.send(&Request::new(1, work, &pieces))?;
         joined.sent.wait(self.control)?;
         let there = self.found(allowance(bytes))?;
+        self.end.arrive(0, bytes)?;
         let here = match kind {
-            Kind::Read => self
-                .end
-                .check(bytes, Pattern::new(sent))?
-                .map(|wrong| wrong.to_string()),
+            Kind::Read => self.compared(bytes, sent)?,
             _ if kind.is_atomic() => word(self.end, before)?,
             _ => None,
         };
@@ -198,46 +192,207 @@ impl Leader<'_, '_> {
         })?)
     }
 
-    fn stream(&mut self, joined: &mut Joined, kind: Kind, bytes: usize) -> Result<(), Trouble> {
-        let label = format!("rdma.{}.bandwidth", kind.name());
-        let (depth, point) = (depth_of(bytes), self.task.terms.depth.rdma_point());
-        let mut run = |count: u32, time: Duration| -> Result<Vec<f64>, Trouble> {
-            let step = Step::Stream {
-                kind,
-                bytes,
-                count,
-                depth,
-            };
-            self.begin(&label, bytes, step, time)?;
-            let samples = drive(self.end, joined, kind, bytes, (count, depth), self.control)?;
-            self.found(time)?;
-            Ok(samples)
-        };
-        // The first shows how long one takes.
-        let one = median(&run(depth * 2, allowance(bytes * depth as usize * 2))?);
-        let blocks = (point.as_secs_f64() / (one * f64::from(depth))).clamp(SAMPLES.0, SAMPLES.1);
-        let count = depth * (blocks as u32 + 1);
-        let samples = run(count, Duration::from_secs_f64(one * f64::from(count) * 10.0))?;
-        Ok(self
-            .teller
-            .result(self.about.bandwidth(&label, bytes, 0, &samples, None))?)
+    fn compared(&self, bytes: usize, seed: u64) -> Result<Option<String>, Trouble> {
+        let wrong = self.end.check(bytes, Pattern::new(seed))?;
+        Ok(wrong.map(|wrong| wrong.to_string()))
     }
 
-    fn turns(&mut self, joined: &mut Joined, kind: Kind, bytes: usize) -> Result<(), Trouble> {
+    /// What the connection promises to one direction of a flow.
+    fn promise(&self, bytes: usize) -> Option<Promise> {
+        let share = self.task.terms.shares.port;
+        let limit = self.task.limit.filter(|_| bytes >= LIMITED_BY_LINK)?;
+        Some(Promise {
+            value: limit as f64 / 1e9,
+            share,
+        })
+    }
+
+    /// Twice: a little shows how long one takes, and then as many as the time allows. Where the little takes as long as that, it is
+    /// all. Either is compared.
+    fn twice(
+        &mut self,
+        flow: Flow,
+        pairs: u32,
+        run: &mut dyn FnMut(&mut Self, Flow) -> Result<Flowed, Trouble>,
+    ) -> Result<Flowed, Trouble> {
+        let point = self.task.terms.depth.rdma_point().as_secs_f64();
+        let count = flow.depth * 2;
+        let time = allowance(flow.bytes.saturating_mul((count * pairs) as usize));
+        let first = run(self, Flow { count, time, ..flow })?;
+        let one = median(&first.0);
+        if one * f64::from(count * pairs) > point && !first.0.is_empty() {
+            return Ok(first);
+        }
+        let blocks = (point / (one * f64::from(flow.depth * pairs))).clamp(SAMPLES.0, SAMPLES.1);
+        let count = flow.depth * (blocks as u32 + 1);
+        let time = Duration::from_secs_f64(one * f64::from(count * pairs) * 10.0) + allowance(flow.bytes);
+        let second = run(self, Flow { count, time, ..flow })?;
+        // A byte that was wrong the first time is wrong.
+        Ok((second.0, first.1.or(second.1)))
+    }
+
+    fn flow(&mut self, kind: Kind, bytes: usize, pairs: u32) -> Flow {
+        Flow {
+            kind,
+            bytes,
+            count: 0,
+            depth: depth_of(bytes, pairs),
+            seeds: Some(self.seeds()),
+            time: Duration::ZERO,
+        }
+    }
+
+    fn stream(&mut self, joined: &mut [Joined], kind: Kind, bytes: usize) -> Result<(), Trouble> {
+        let label = format!("rdma.{}.bandwidth", kind.name());
+        let pairs = joined.len() as u32;
+        let flow = self.flow(kind, bytes, pairs);
+        let (samples, wrong) = self.twice(flow, pairs, &mut |this, flow| {
+            let time = flow.time;
+            this.fill(flow)?;
+            this.begin(&label, bytes, Step::Stream(flow), time)?;
+            let samples = drive(this.end, joined, flow, false, this.control)?;
+            let there = this.found(time)?;
+            let here = match (kind, flow.seeds) {
+                (Kind::Read, Some([sent, _])) => this.compared(bytes, sent)?,
+                _ => None,
+            };
+            Ok((samples, here.or(there)))
+        })?;
+        let verified = flow.seeds.map_or(0, |_| bytes);
+        let result = self
+            .about
+            .bandwidth(&label, bytes, verified, &samples, self.promise(bytes));
+        self.tell(result, wrong)
+    }
+
+    /// What is sent, or what is there before.
+    fn fill(&self, flow: Flow) -> Result<(), Trouble> {
+        match flow.seeds {
+            Some([_, before]) if flow.kind == Kind::Read => self.end.fill(flow.bytes, Pattern::new(before)),
+            Some([sent, _]) => self.end.fill(flow.bytes, Pattern::new(sent)),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, result: ProbeResult, wrong: Option<String>) -> Result<(), Trouble> {
+        Ok(self.teller.result(match wrong {
+            Some(wrong) => self.about.wrong(
+                &result.name,
+                result.bytes.and_then(|bytes| usize::try_from(bytes).ok()),
+                format!("{wrong}. {LOOK_AT}"),
+            ),
+            None if result.verdict == ProbeVerdict::Slow => ProbeResult {
+                reason: result.reason.map(|reason| format!("{reason}: {SLOW}")),
+                ..result
+            },
+            None => result,
+        })?)
+    }
+
+    /// Both ends write at once: the sum of what goes there and what comes back.
+    fn both(&mut self, joined: &mut [Joined], bytes: usize) -> Result<(), Trouble> {
+        let label = "rdma.write.both.bandwidth";
+        let pairs = joined.len() as u32;
+        let flow = Flow {
+            seeds: None,
+            ..self.flow(Kind::Write, bytes, pairs)
+        };
+        let mut theirs = 0.0;
+        let (samples, _) = self.twice(flow, pairs, &mut |this, flow| {
+            let time = flow.time;
+            this.begin(label, bytes, Step::Both(flow), time)?;
+            let samples = drive(this.end, joined, flow, true, this.control)?;
+            this.control.tell(Message::Done)?;
+            theirs = match heard(this.control, time)? {
+                Message::Took(seconds) if seconds > 0.0 => seconds,
+                _ => return Err(Trouble::OutOfStep),
+            };
+            match heard(this.control, time)? {
+                Message::Found(found) => Ok((samples, found)),
+                _ => Err(Trouble::OutOfStep),
+            }
+        })?;
+        let together = |seconds: &f64| 1.0 / (1.0 / seconds.max(1e-12) + 1.0 / theirs);
+        let samples: Vec<f64> = samples.iter().map(together).collect();
+        Ok(self
+            .teller
+            .result(self.about.bandwidth(label, bytes, 0, &samples, None))?)
+    }
+
+    /// Small writes, as many as go through.
+    fn rate(&mut self, joined: &mut [Joined], bytes: usize) -> Result<(), Trouble> {
+        let label = "rdma.write.rate";
+        let pairs = joined.len() as u32;
+        let flow = Flow {
+            seeds: None,
+            ..self.flow(Kind::Write, bytes, pairs)
+        };
+        let (samples, _) = self.twice(flow, pairs, &mut |this, flow| {
+            let time = flow.time;
+            this.begin(label, bytes, Step::Stream(flow), time)?;
+            let samples = drive(this.end, joined, flow, false, this.control)?;
+            Ok((samples, this.found(time)?))
+        })?;
+        Ok(self.teller.result(self.about.rate(label, bytes, &samples))?)
+    }
+
+    /// Without GPUDirect RDMA, for comparison or for want of it.
+    fn staged(&mut self, joined: &mut [Joined], bytes: usize) -> Result<(), Trouble> {
+        let label = "rdma.staged.bandwidth";
+        let [joined] = joined else {
+            return Err(Trouble::OutOfStep);
+        };
+        let flow = Flow {
+            depth: 4,
+            ..self.flow(Kind::Send, bytes, 1)
+        };
+        let (samples, wrong) = self.twice(flow, 1, &mut |this, flow| {
+            let time = flow.time;
+            this.fill(flow)?;
+            this.begin(label, bytes, Step::Staged(flow), time)?;
+            let samples = staged::send(this.end, joined, flow, this.control)?;
+            Ok((samples, this.found(time)?))
+        })?;
+        let about = Subject {
+            backend: match self.about.backend.ends_with("-sim") {
+                true => "staged-sim".to_owned(),
+                false => "staged".to_owned(),
+            },
+            ..self.about.clone()
+        };
+        let result = about.bandwidth(label, bytes, bytes, &samples, None);
+        self.tell(result, wrong)
+    }
+
+    fn turns(&mut self, joined: &mut [Joined], kind: Kind, bytes: usize) -> Result<(), Trouble> {
+        let [joined] = joined else {
+            return Err(Trouble::OutOfStep);
+        };
         let label = format!("rdma.{}.latency", kind.name());
         let point = self.task.terms.depth.rdma_point();
         let mut run = |count: u32, time: Duration| -> Result<Vec<f64>, Trouble> {
             prepare(self.end, joined, kind, bytes, count)?;
-            self.begin(&label, bytes, Step::Turns { kind, bytes, count }, time)?;
+            let turns = Step::Turns {
+                kind,
+                bytes,
+                count,
+                time,
+            };
+            self.begin(&label, bytes, turns, time)?;
             let samples = play(self.end, joined, kind, (bytes, count), First::We, self.control)?;
             self.found(time)?;
             Ok(samples)
         };
         let one = median(&run(20, allowance(bytes * 20))?);
         let count = (point.as_secs_f64() / one).clamp(TURNS.0, TURNS.1) as u32;
-        let samples = run(count, Duration::from_secs_f64(one * f64::from(count) * 10.0))?;
+        let time = Duration::from_secs_f64(one * f64::from(count) * 10.0) + allowance(bytes);
+        let samples = run(count, time)?;
         // A message there and one back is two of them.
-        let share = if kind == Kind::Read { 1.0 } else { 0.5 };
+        let share = if kind == Kind::Read || kind.is_atomic() {
+            1.0
+        } else {
+            0.5
+        };
         let warm = samples.len() / 10;
         let samples: Vec<f64> = samples.iter().skip(warm).map(|seconds| seconds * share).collect();
         Ok(self
@@ -247,115 +402,45 @@ impl Leader<'_, '_> {
 }
 
 /// Both ends say what they are.
-fn offers(end: &End, control: &mut dyn Control) -> Result<Offer, Trouble> {
-    let ours = end.offer();
+pub fn offers(end: &End, control: &mut dyn Control, room: usize) -> Result<Offer, Trouble> {
+    let ours = end.offer(room);
     control.tell(Message::Offer(ours))?;
     let Message::Offer(theirs) = heard(control, Duration::ZERO)? else {
         return Err(Trouble::OutOfStep);
     };
-    match (ours.ethernet == theirs.ethernet, ours.bytes == theirs.bytes) {
+    match (ours.ethernet == theirs.ethernet, theirs.half == half(room) as u64) {
         (true, true) => Ok(theirs),
         (true, false) => Err(Trouble::OutOfStep),
         (false, _) => Err(Trouble::Links),
     }
 }
 
-fn obey(end: &mut End, control: &mut dyn Control) -> Result<(), Trouble> {
-    let other = offers(end, control)?;
-    let mut joined = None;
-    loop {
-        // However long the other end takes between two steps: it is heard where it ends.
-        let Message::Step(step) = heard(control, Duration::from_secs(60))? else {
-            return Err(Trouble::OutOfStep);
-        };
-        let found = match (step, joined.as_mut()) {
-            (Step::End, _) => return Ok(()),
-            (Step::Connect(transport), _) => {
-                joined = Some(end.join(transport, &other, control)?);
-                continue;
-            }
-            (_, None) => return Err(Trouble::OutOfStep),
-            (Step::Verify { kind, bytes, seeds }, Some(joined)) => verified(end, joined, control, kind, bytes, seeds)?,
-            (Step::Stream { kind, bytes, count, .. }, Some(joined)) => {
-                if kind.is_received() {
-                    let receiving = Receiving::begin(end, joined, bytes, count)?;
-                    control.tell(Message::Ready)?;
-                    receiving.finish(end, joined, bytes, control)?;
-                } else {
-                    control.tell(Message::Ready)?;
-                }
-                done(control, allowance(bytes.saturating_mul(count as usize)))?;
-                None
-            }
-            (Step::Turns { kind, bytes, count }, Some(joined)) => {
-                prepare(end, joined, kind, bytes, count)?;
-                control.tell(Message::Ready)?;
-                if kind == Kind::Write || kind.is_received() {
-                    play(end, joined, kind, (bytes, count), First::They, control)?;
-                }
-                done(control, allowance(bytes.saturating_mul(count as usize)))?;
-                None
-            }
-        };
-        control.tell(Message::Found(found))?;
-    }
-}
-
-/// Waits until the other end has done its part.
-fn done(control: &mut dyn Control, time: Duration) -> Result<(), Trouble> {
-    match heard(control, time)? {
-        Message::Done => Ok(()),
-        _ => Err(Trouble::OutOfStep),
-    }
-}
-
-fn verified(
-    end: &End,
-    joined: &mut Joined,
-    control: &mut dyn Control,
-    kind: Kind,
-    bytes: usize,
-    [sent, before]: [u64; 2],
-) -> Result<Option<String>, Trouble> {
-    match kind {
-        Kind::Read => end.fill(bytes, Pattern::new(sent))?,
-        _ if kind.is_atomic() => end.buffer.write(0, &before.to_ne_bytes())?,
-        _ => end.fill(bytes, Pattern::new(before))?,
-    }
-    if kind.is_received() {
-        joined.pair.receive(1, &[end.region.piece(0, bytes)?])?;
-    }
-    control.tell(Message::Ready)?;
-    let mut said = None;
-    if kind.is_received() {
-        let arrived = joined.received.wait(control)?.iter().flatten().next();
-        said = arrived.and_then(|completion| completion.outcome.ok()?.immediate);
-    }
-    done(control, allowance(bytes))?;
-    if said != kind.has_immediate().then_some(SAID) {
-        return Ok(Some(format!("the immediate data is {said:x?}, and {SAID:#x} was sent")));
-    }
-    match kind {
-        Kind::Read => Ok(None),
-        _ if kind.is_atomic() => word(end, sent),
-        _ => Ok(end.check(bytes, Pattern::new(sent))?.map(|wrong| wrong.to_string())),
-    }
-}
-
 /// Whether the first word of an end's memory is this one.
-fn word(end: &End, expected: u64) -> Result<Option<String>, Trouble> {
-    let mut seen = [0; 8];
-    end.buffer.read(0, &mut seen)?;
-    let found = u64::from_ne_bytes(seen);
+pub fn word(end: &End, expected: u64) -> Result<Option<String>, Trouble> {
+    let found = end.store.word()?;
     Ok((found != expected).then(|| format!("{expected:#x} was expected and {found:#x} found")))
 }
 
-/// How long so many bytes may take where nothing hangs: ten megabytes a second, and a second.
-fn allowance(bytes: usize) -> Duration {
-    Duration::from_secs(1) + Duration::from_nanos((bytes as u64).saturating_mul(100))
+/// How long so many bytes may take where nothing hangs: a megabyte a second, which emulated machines reach, and a second.
+pub fn allowance(bytes: usize) -> Duration {
+    Duration::from_secs(1) + Duration::from_micros(bytes as u64)
 }
 
 fn median(samples: &[f64]) -> f64 {
     let figures = crate::probe::statistics::Figures::of(samples);
     figures.map_or(1e-3, |figures| figures.median).max(1e-9)
+}
+
+/// What may lie behind a request that failed.
+fn hint(failure: Failure, doing: &str) -> &'static str {
+    let is_unanswered = failure.name() == Some("RETRY_EXC_ERR");
+    match (is_unanswered, doing.starts_with("validate.rc.write of 1 ")) {
+        (true, true) => {
+            "; nothing arrives: see the GIDs (ibv_devinfo -v, --gid-index), the network between the ports, and its firewall"
+        }
+        (true, false) => {
+            "; shorter messages arrived before: does the network between the ports carry packets of their MTU, and without loss?"
+        }
+        _ => "",
+    }
 }

@@ -1,8 +1,159 @@
-//! How much to do: which sizes, how long each.
+//! How much to do: what is verified, what is measured, at which sizes, how long each.
 
 use std::time::Duration;
 
+use verbs::Transport;
+
+use super::Task;
+use super::control::{Kind, Offer};
+use super::end::End;
 use crate::probe::depth::{Depth, Terms};
+
+/// What is verified over each transport. An unreliable write alone tells nobody that it has arrived.
+const VERIFIED: [(Transport, &[Kind]); 3] = [
+    (
+        Transport::Rc,
+        &[
+            Kind::Write,
+            Kind::WriteImmediate,
+            Kind::Read,
+            Kind::Send,
+            Kind::SendImmediate,
+            Kind::FetchAdd,
+            Kind::CompareSwap,
+        ],
+    ),
+    (Transport::Uc, &[Kind::WriteImmediate, Kind::Send, Kind::SendImmediate]),
+    (Transport::Ud, &[Kind::Send, Kind::SendImmediate]),
+];
+/// What is measured over a reliable connection.
+const MEASURED: [Kind; 3] = [Kind::Write, Kind::Read, Kind::Send];
+/// The size that shows how many messages go through.
+const RATE: usize = 8;
+/// Queue pairs that do so, unless more are asked for.
+const RATE_PAIRS: u32 = 4;
+/// No message is larger: a card's largest region and a queue's largest message are no smaller.
+pub const MOST: usize = 1 << 30;
+/// Messages below this size are not worth to be staged.
+const STAGED: usize = 64 << 10;
+
+/// One thing that the leading end does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// So many bytes arrive as they were sent.
+    Verify(Transport, Kind, usize),
+    /// Latency.
+    Turns(Kind, usize),
+    /// Bandwidth.
+    Stream(Kind, usize),
+    /// Bandwidth of both directions at once.
+    Both(usize),
+    /// Messages a second.
+    Rate(usize),
+    /// Bandwidth without GPUDirect RDMA.
+    Staged(usize),
+}
+
+impl Duty {
+    /// The connection that it needs, where so many queue pairs are to move the bandwidth.
+    pub fn connection(self, pairs: u32) -> (Transport, u32) {
+        match self {
+            Self::Verify(transport, ..) => (transport, 1),
+            Self::Turns(..) | Self::Staged(_) => (Transport::Rc, 1),
+            Self::Stream(..) | Self::Both(_) => (Transport::Rc, pairs),
+            Self::Rate(_) => (Transport::Rc, pairs.max(RATE_PAIRS)),
+        }
+    }
+}
+
+/// All that is done between two ends, in order.
+pub fn duties(task: &Task, end: &End, other: &Offer) -> Vec<Duty> {
+    let ends = Ends {
+        mtu: end.mtu.min(other.mtu) as usize,
+        staged: end.is_staged() || other.staged,
+        gpus: end.way.pinned.is_some() && other.pinned,
+        seen: end.store.is_seen() && other.seen,
+    };
+    duties_of(task, ends)
+}
+
+/// What of the ends decides.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    mtu: usize,
+    staged: bool,
+    gpus: bool,
+    seen: bool,
+}
+
+fn duties_of(task: &Task, ends: Ends) -> Vec<Duty> {
+    let terms = &task.terms;
+    let sizes = terms.rdma_sizes();
+    let most = sizes.last().copied().unwrap_or(1);
+    if task.brief {
+        let verify = Duty::Verify(Transport::Rc, Kind::Write, most);
+        return match ends.staged {
+            true => vec![verify, Duty::Staged(most)],
+            false => vec![verify, Duty::Stream(Kind::Write, most)],
+        };
+    }
+    let verified = |(transport, kinds): (Transport, &[Kind])| -> Vec<Duty> {
+        let longest = if transport == Transport::Ud {
+            ends.mtu
+        } else {
+            usize::MAX
+        };
+        let sizes = terms.depth.rdma_verified().iter().copied();
+        let sizes: Vec<usize> = sizes.filter(|size| *size <= most.min(longest)).collect();
+        let of = |kind: &Kind| match kind.is_atomic() {
+            true => vec![Duty::Verify(transport, *kind, 8)],
+            false => sizes.iter().map(|size| Duty::Verify(transport, *kind, *size)).collect(),
+        };
+        kinds.iter().flat_map(of).collect()
+    };
+    // What may be lost on its way comes last.
+    let [reliable, unreliable @ ..] = VERIFIED;
+    let mut duties = verified(reliable);
+    duties.extend(measured(terms, &sizes, ends));
+    duties.extend(unreliable.into_iter().flat_map(verified));
+    duties
+}
+
+/// What is measured, over a reliable connection.
+fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<Duty> {
+    let most = sizes.last().copied().unwrap_or(1);
+    let mut duties = Vec::new();
+    if ends.staged {
+        // What the card alone does between pinned memory is not what was asked for.
+        duties.extend(sizes.iter().map(|size| Duty::Turns(Kind::Send, *size)));
+        duties.extend(sizes.iter().map(|size| Duty::Staged(*size)));
+        return duties;
+    }
+    for kind in MEASURED {
+        // A write is seen by the CPU, which sees nothing of what arrives in GPU memory.
+        if kind != Kind::Write || ends.seen {
+            duties.extend(sizes.iter().map(|size| Duty::Turns(kind, *size)));
+        }
+    }
+    for kind in MEASURED {
+        duties.extend(sizes.iter().map(|size| Duty::Stream(kind, *size)));
+    }
+    let large: Vec<usize> = match terms.depth {
+        Depth::Quick => vec![most],
+        Depth::Default | Depth::Full => {
+            let large = sizes.iter().copied();
+            large.filter(|size| *size >= STAGED.min(most)).collect()
+        }
+    };
+    duties.extend(large.iter().copied().map(Duty::Both));
+    if terms.sizes.is_empty() {
+        duties.push(Duty::Rate(RATE));
+    }
+    if ends.gpus {
+        duties.extend(large.into_iter().map(Duty::Staged));
+    }
+    duties
+}
 
 impl Terms {
     /// The sizes to measure, ascending.
@@ -12,14 +163,19 @@ impl Terms {
         }
         match self.depth {
             Depth::Quick => vec![8, 4 << 10, 64 << 10, 1 << 20],
-            Depth::Default => (0..=12).map(|exponent| 1 << (2 * exponent)).collect(),
+            Depth::Default => (0..=13).map(|exponent| 1 << (2 * exponent)).collect(),
             Depth::Full => (0..=26).map(|exponent| 1 << exponent).collect(),
         }
+    }
+
+    /// The largest message.
+    pub fn rdma_room(&self) -> usize {
+        self.rdma_sizes().last().copied().unwrap_or(1).max(RATE)
     }
 }
 
 impl Depth {
-    /// The sizes that are verified; none larger than the largest that is measured, if that is not smaller than all of them.
+    /// The sizes that are verified; none larger than the largest that is measured.
     pub fn rdma_verified(self) -> &'static [usize] {
         match self {
             Self::Quick => &[1, 4 << 10, 64 << 10, 1 << 20],
@@ -37,17 +193,126 @@ impl Depth {
     }
 }
 
-/// So many requests are under way at once: perftest's 128 of small ones, and of large ones as many as keep a link busy.
-pub fn depth_of(bytes: usize) -> u32 {
-    ((4 << 20) / bytes.max(1)).clamp(8, 128) as u32
+/// So many requests are under way at once on each queue pair: perftest's 128 of small ones, and of large ones as many as keep a
+/// link busy.
+pub fn depth_of(bytes: usize, pairs: u32) -> u32 {
+    let all = ((4 << 20) / bytes.max(1)).clamp(2, 128) as u32;
+    (all / pairs.max(1)).max(2)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::supervise::one;
+    use super::super::{Memory, Part, Place, Port};
     use super::*;
+    use crate::model::Shares;
+    use crate::probe::rdma::{Far, Options, Sort};
+    use crate::probe::supervise::Scope;
+
+    const PLAIN: Ends = Ends {
+        mtu: 1024,
+        staged: false,
+        gpus: false,
+        seen: true,
+    };
+
+    fn task(depth: Depth, sizes: &[usize], all: bool) -> Task {
+        let place = Place {
+            subject: "mlx5_0:1".to_owned(),
+            port: Port {
+                device: "mlx5_0".to_owned(),
+                number: 1,
+                gid: None,
+            },
+            memory: Memory::Host,
+            class: None,
+            path: None,
+            rate: None,
+        };
+        let terms = Terms {
+            depth,
+            sizes: sizes.to_vec(),
+            shares: Shares::default(),
+            patience: Duration::ZERO,
+        };
+        let options = Options {
+            scope: Scope {
+                sim: false,
+                gpus: Vec::new(),
+                terms,
+            },
+            sort: Sort::Host,
+            road: None,
+            devices: Vec::new(),
+            far: Far::Here(None),
+            gid: None,
+            all,
+            queue_pairs: 2,
+            perftest: false,
+        };
+        one(&options, "mlx5_0:1".to_owned(), Part::Follow(place), None)
+    }
 
     #[test]
     fn small_requests_are_many_at_once_and_large_ones_few() {
-        assert_eq!([1, 32 << 10, 64 << 10, 1 << 30].map(depth_of), [128, 128, 64, 8]);
+        assert_eq!(
+            [1, 32 << 10, 64 << 10, 1 << 30].map(|bytes| depth_of(bytes, 1)),
+            [128, 128, 64, 2]
+        );
+        assert_eq!([1, 1 << 20].map(|bytes| depth_of(bytes, 4)), [32, 2]);
+    }
+
+    #[test]
+    fn what_is_verified_ends_at_the_largest_size_and_datagrams_at_the_mtu() {
+        let duties = duties_of(&task(Depth::Default, &[8, 4096], false), PLAIN);
+        let sizes = |transport, kind| -> Vec<usize> {
+            let of = |duty: &Duty| match duty {
+                Duty::Verify(by, what, bytes) if (*by, *what) == (transport, kind) => Some(*bytes),
+                _ => None,
+            };
+            duties.iter().filter_map(of).collect()
+        };
+        assert_eq!(sizes(Transport::Rc, Kind::Write), [1, 64, 4096]);
+        assert_eq!(sizes(Transport::Ud, Kind::Send), [1, 64]);
+        assert_eq!(sizes(Transport::Rc, Kind::FetchAdd), [8]);
+        // What may be lost on its way is last.
+        assert!(matches!(duties.last(), Some(Duty::Verify(Transport::Ud, ..))));
+    }
+
+    #[test]
+    fn what_is_measured_depends_on_the_memory() {
+        let task = task(Depth::Quick, &[8, 65536], false);
+        let has = |ends: Ends, duty: Duty| duties_of(&task, ends).contains(&duty);
+        let gpus = Ends {
+            gpus: true,
+            seen: false,
+            ..PLAIN
+        };
+        assert!(has(PLAIN, Duty::Turns(Kind::Write, 8)) && !has(gpus, Duty::Turns(Kind::Write, 8)));
+        assert!(!has(PLAIN, Duty::Staged(65536)) && has(gpus, Duty::Staged(65536)));
+        let staged = Ends { staged: true, ..gpus };
+        assert!(has(staged, Duty::Staged(8)) && !has(staged, Duty::Stream(Kind::Write, 8)));
+    }
+
+    #[test]
+    fn of_a_matrix_each_cell_is_one_figure() {
+        let task = task(Depth::Default, &[], true);
+        let most = 64 << 20;
+        let cell = [
+            Duty::Verify(Transport::Rc, Kind::Write, most),
+            Duty::Stream(Kind::Write, most),
+        ];
+        assert_eq!(duties_of(&task, PLAIN), cell);
+    }
+
+    #[test]
+    fn a_connection_has_as_many_pairs_as_move_the_bandwidth() {
+        assert_eq!(Duty::Stream(Kind::Write, 8).connection(2), (Transport::Rc, 2));
+        assert_eq!(Duty::Rate(8).connection(2), (Transport::Rc, 4));
+        assert_eq!(Duty::Turns(Kind::Send, 8).connection(2), (Transport::Rc, 1));
+        assert_eq!(
+            Duty::Verify(Transport::Uc, Kind::Send, 8).connection(2),
+            (Transport::Uc, 1)
+        );
     }
 }

@@ -2,53 +2,72 @@
 
 use std::time::Instant;
 
-use verbs::{Piece, Request, Work};
+use verbs::{Piece, Remote, Request, Work};
 
-use super::control::{Control, Kind};
-use super::end::{BUFFERS, End, Joined, Waiting};
+use super::control::{Control, Flow, Kind};
+use super::end::End;
+use super::joined::{BUFFERS, Joined, Waiting};
 use crate::probe::trouble::Trouble;
 
-/// Seconds for one request, a sample for every `depth` of them: from one completion to the one so many later, so that neither
-/// the begin nor the end of the flow is part of it. The first is not counted.
+/// How far a queue pair has come.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lane {
+    posted: u32,
+    done: u32,
+}
+
+/// Seconds for one request, a sample for every `depth` of each queue pair: from one completion to the one so many later, so that
+/// neither the begin nor the end of the flow is part of it. The first is not counted. With `across` what arrives goes into the
+/// second half of the other end's memory: that end sends from the first.
 pub fn drive(
     end: &End,
-    joined: &mut Joined,
-    kind: Kind,
-    bytes: usize,
-    (count, depth): (u32, u32),
+    joined: &mut [Joined],
+    flow: Flow,
+    across: bool,
     control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
-    let pieces = [end.region.piece(0, bytes)?];
-    let inline = bytes <= joined.pair.inline_bytes() as usize && kind != Kind::Read;
+    let Flow {
+        kind,
+        bytes,
+        count,
+        depth,
+        ..
+    } = flow;
+    let pieces = [end.region().piece(0, bytes)?];
     // One in four is told: the others are done when a later one is.
     let told = (depth / 4).max(1);
-    let (mut posted, mut done) = (0, 0);
+    let mut lanes = vec![Lane::default(); joined.len()];
+    let total = count.saturating_mul(lanes.len() as u32);
+    let block = depth.saturating_mul(lanes.len() as u32).max(1);
+    let mut done = 0;
     let mut marks = vec![];
     let mut waiting = Waiting::new(end.patience);
-    while done < count {
-        while posted < count && posted - done < depth {
-            posted += 1;
+    while done < total {
+        let before = done;
+        for (joined, lane) in joined.iter_mut().zip(&mut lanes) {
+            let into = if across { joined.half } else { 0 };
             let request = Request {
-                signalled: posted % told == 0 || posted == count,
-                inline,
-                ..Request::new(u64::from(posted), work(kind, joined), &pieces)
+                inline: bytes <= joined.pair.inline_bytes() as usize && kind != Kind::Read,
+                ..Request::new(0, work(kind, joined.remote.offset(into as u64)), &pieces)
             };
-            joined.pair.send(&request)?;
+            while lane.posted < count && lane.posted - lane.done < depth {
+                lane.posted += 1;
+                joined.pair.send(&Request {
+                    id: u64::from(lane.posted),
+                    signalled: lane.posted % told == 0 || lane.posted == count,
+                    ..request
+                })?;
+            }
+            if let Some(last) = joined.sent.look()?.iter().flatten().next_back() {
+                done += last.id as u32 - lane.done;
+                lane.done = last.id as u32;
+            }
         }
-        let last = joined
-            .sent
-            .look()?
-            .iter()
-            .flatten()
-            .next_back()
-            .map(|completion| completion.id);
-        let Some(last) = last else {
+        if done == before {
             waiting.look("the completion of a request", control)?;
             continue;
-        };
-        let before = done / depth;
-        done = last as u32;
-        if done / depth > before {
+        }
+        if done / block > before / block {
             marks.push((Instant::now(), done));
         }
         waiting = Waiting::new(end.patience);
@@ -62,47 +81,54 @@ pub fn drive(
 
 /// The other side of it: buffers for what is received.
 pub struct Receiving {
-    posted: u32,
-    received: u32,
+    lanes: Vec<Lane>,
+    bytes: usize,
     count: u32,
 }
 
 impl Receiving {
     /// Posts as many as there is room for.
-    pub fn begin(end: &End, joined: &mut Joined, bytes: usize, count: u32) -> Result<Self, Trouble> {
+    pub fn begin(end: &End, joined: &mut [Joined], flow: Flow) -> Result<Self, Trouble> {
         let mut receiving = Self {
-            posted: 0,
-            received: 0,
-            count,
+            lanes: vec![Lane::default(); joined.len()],
+            bytes: flow.bytes,
+            count: flow.count,
         };
-        let piece = end.region.piece(0, bytes)?;
-        while receiving.posted < count.min(BUFFERS) {
-            receiving.post(joined, piece)?;
+        let piece = end.region().piece(0, receiving.bytes)?;
+        for (joined, lane) in joined.iter_mut().zip(&mut receiving.lanes) {
+            while lane.posted < receiving.count.min(BUFFERS) {
+                lane.post(joined, piece)?;
+            }
         }
         Ok(receiving)
     }
 
     /// Takes all, and posts a buffer again for each.
-    pub fn finish(
-        mut self,
-        end: &End,
-        joined: &mut Joined,
-        bytes: usize,
-        control: &mut dyn Control,
-    ) -> Result<(), Trouble> {
-        let piece = end.region.piece(0, bytes)?;
-        while self.received < self.count {
-            let arrived = joined.received.wait(control)?.len() as u32;
-            self.received += arrived;
-            for _ in 0..arrived {
-                if self.posted < self.count {
-                    self.post(joined, piece)?;
+    pub fn finish(mut self, end: &End, joined: &mut [Joined], control: &mut dyn Control) -> Result<(), Trouble> {
+        let piece = end.region().piece(0, self.bytes)?;
+        let mut waiting = Waiting::new(end.patience);
+        while self.lanes.iter().any(|lane| lane.done < self.count) {
+            let mut any = false;
+            for (joined, lane) in joined.iter_mut().zip(&mut self.lanes) {
+                let arrived = joined.received.look()?.len() as u32;
+                any |= arrived > 0;
+                lane.done += arrived;
+                for _ in 0..arrived {
+                    if lane.posted < self.count {
+                        lane.post(joined, piece)?;
+                    }
                 }
+            }
+            match any {
+                true => waiting = Waiting::new(end.patience),
+                false => waiting.look("a message of the other end", control)?,
             }
         }
         Ok(())
     }
+}
 
+impl Lane {
     fn post(&mut self, joined: &mut Joined, piece: Piece<'_>) -> Result<(), Trouble> {
         self.posted += 1;
         Ok(joined.pair.receive(u64::from(self.posted), &[piece])?)
@@ -113,16 +139,16 @@ impl Receiving {
 pub const SAID: u32 = 0x0067_6472;
 
 /// What a request of a kind does.
-pub fn work(kind: Kind, joined: &Joined) -> Work<'static> {
+pub fn work(kind: Kind, remote: Remote) -> Work<'static> {
     match kind {
-        Kind::Write => Work::Write(joined.remote, None),
-        Kind::WriteImmediate => Work::Write(joined.remote, Some(SAID)),
-        Kind::Read => Work::Read(joined.remote),
+        Kind::Write => Work::Write(remote, None),
+        Kind::WriteImmediate => Work::Write(remote, Some(SAID)),
+        Kind::Read => Work::Read(remote),
         Kind::Send => Work::Send(None),
         Kind::SendImmediate => Work::Send(Some(SAID)),
-        Kind::FetchAdd => Work::FetchAdd(joined.remote, 1),
+        Kind::FetchAdd => Work::FetchAdd(remote, 1),
         Kind::CompareSwap => Work::CompareSwap {
-            remote: joined.remote,
+            remote,
             compare: 0,
             swap: 0,
         },

@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use super::control::{Control as _, Gone, Here, Kind, Message, Step};
+use super::channel::Channel;
+use super::control::{Control as _, Gone, Kind, Message, Step};
 use verbs::Transport;
+
+fn connect(transport: Transport) -> Step {
+    Step::Connect { transport, pairs: 2 }
+}
 
 #[test]
 fn two_ends_of_one_process_hear_each_other_and_hear_when_one_is_gone() {
-    let (mut near, mut far) = Here::pair(Duration::from_millis(50));
-    near.tell(Message::Step(Step::Connect(Transport::Uc))).expect("told");
-    assert_eq!(
-        far.hear(Duration::ZERO),
-        Ok(Message::Step(Step::Connect(Transport::Uc)))
-    );
+    let (mut near, mut far) = Channel::pair(Duration::from_millis(50));
+    near.tell(Message::Step(connect(Transport::Uc))).expect("told");
+    assert_eq!(far.hear(Duration::ZERO), Ok(Message::Step(connect(Transport::Uc))));
     assert_eq!(far.hear(Duration::ZERO), Err(Gone::Silent(Duration::from_millis(50))));
     drop(near);
     assert_eq!(far.hear(Duration::from_secs(60)), Err(Gone::Ended));
@@ -27,7 +29,7 @@ fn what_is_said_goes_over_a_wire_as_json() {
         seeds: [1, 2],
     };
     for message in [
-        Message::Step(Step::Connect(Transport::Rc)),
+        Message::Step(connect(Transport::Rc)),
         Message::Step(verify),
         Message::Found(Some("a word".to_owned())),
         Message::Done,
@@ -35,5 +37,5 @@ fn what_is_said_goes_over_a_wire_as_json() {
         let text = serde_json::to_string(&message).expect("JSON");
         assert_eq!(serde_json::from_str::<Message>(&text).expect("a message"), message);
     }
-    assert!(serde_json::from_str::<Step>(r#"{"connect":"xrc"}"#).is_err());
+    assert!(serde_json::from_str::<Step>(r#"{"connect":{"transport":"xrc","pairs":1}}"#).is_err());
 }

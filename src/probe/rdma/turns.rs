@@ -5,9 +5,13 @@ use std::time::Instant;
 use verbs::{Request, Work};
 
 use super::control::{Control, Kind};
-use super::end::{BUFFERS, End, Joined, Waiting};
+use super::end::End;
+use super::joined::{BUFFERS, Joined, Waiting};
 use super::stream::work;
 use crate::probe::trouble::Trouble;
+
+/// Of so many requests one is told, which is fewer than a queue holds.
+const TOLD: u32 = 32;
 
 /// Who begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +42,11 @@ pub fn play(
 
 /// Buffers for what is received, before the other end may send.
 pub fn prepare(end: &End, joined: &mut Joined, kind: Kind, bytes: usize, count: u32) -> Result<(), Trouble> {
-    // The half that is written to by the other end.
-    end.buffer.fill(end.buffer.len() / 2, end.buffer.len() / 2, 0)?;
+    let half = joined.half;
+    // What the other end writes to.
+    end.store.clear(half, bytes)?;
     if kind.is_received() {
-        let piece = end.region.piece(end.region.len() / 2, bytes)?;
+        let piece = end.region().piece(half, bytes)?;
         for id in 0..count.min(BUFFERS) {
             joined.pair.receive(u64::from(id), &[piece])?;
         }
@@ -58,8 +63,8 @@ fn written(
     first: First,
     control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
-    let half = end.buffer.len() / 2;
-    let pieces = [end.region.piece(0, bytes)?];
+    let half = joined.half;
+    let pieces = [end.region().piece(0, bytes)?];
     let request = Request {
         inline: bytes <= joined.pair.inline_bytes() as usize,
         ..Request::new(0, Work::Write(joined.remote.offset(half as u64), None), &pieces)
@@ -67,13 +72,12 @@ fn written(
     // Never what is there: the one before it, or 0.
     let mark = |turn: u32| (turn % 255 + 1) as u8;
     let send = |joined: &mut Joined, control: &mut dyn Control, turn| {
-        end.buffer.store(bytes - 1, mark(turn))?;
-        joined.pair.send(&request)?;
-        joined.sent.wait(control).map(drop)
+        end.store.store(bytes - 1, mark(turn))?;
+        post(joined, request, (turn, count), control)
     };
     let arrives = |joined: &mut Joined, control: &mut dyn Control, turn| {
         let mut waiting = Waiting::new(end.patience);
-        while end.buffer.load(half + bytes - 1)? != mark(turn) {
+        while end.store.load(half + bytes - 1)? != mark(turn) {
             waiting.look("a write of the other end", control)?;
             if waiting.is_long() {
                 // A request that failed tells why.
@@ -93,30 +97,50 @@ fn sent(
     first: First,
     control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
-    let half = end.region.len() / 2;
-    let (pieces, into) = ([end.region.piece(0, bytes)?], end.region.piece(half, bytes)?);
+    let half = joined.half;
+    let (pieces, into) = ([end.region().piece(0, bytes)?], end.region().piece(half, bytes)?);
     let work = match kind {
         Kind::WriteImmediate => Work::Write(joined.remote.offset(half as u64), Some(0)),
-        kind => work(kind, joined),
+        kind => work(kind, joined.remote),
     };
     let request = Request {
         inline: bytes <= joined.pair.inline_bytes() as usize,
         ..Request::new(0, work, &pieces)
     };
     let mut posted = count.min(BUFFERS);
-    let send = |joined: &mut Joined, control: &mut dyn Control, _| {
-        joined.pair.send(&request)?;
-        joined.sent.wait(control).map(drop)
+    let send = |joined: &mut Joined, control: &mut dyn Control, turn| {
+        end.leave(0, bytes)?;
+        post(joined, request, (turn, count), control)
     };
     let arrives = |joined: &mut Joined, control: &mut dyn Control, _| {
-        joined.received.wait(control)?;
+        let arrived = joined.received.wait(control).map(drop);
+        if arrived.is_err() {
+            // What was given up tells less than the request that failed.
+            joined.sent.look()?;
+        }
+        arrived?;
         if posted < count {
             posted += 1;
             joined.pair.receive(0, &[into])?;
         }
-        Ok(())
+        end.arrive(half, bytes)
     };
     alternate((joined, control), count, first, send, arrives)
+}
+
+/// Posts a turn's request. That it was sent is told of one in a few: the answer of the other end tells as much of the others.
+fn post(
+    joined: &mut Joined,
+    request: Request<'_>,
+    (turn, count): (u32, u32),
+    control: &mut dyn Control,
+) -> Result<(), Trouble> {
+    let signalled = turn % TOLD == 0 || turn == count;
+    joined.pair.send(&Request { signalled, ..request })?;
+    match signalled {
+        true => joined.sent.wait(control).map(drop),
+        false => Ok(()),
+    }
 }
 
 /// One turn after the other, by the numbers from 1: seconds from one of this end to its next.
@@ -152,8 +176,8 @@ fn fetched(
     count: u32,
     control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
-    let pieces = [end.region.piece(0, bytes)?];
-    let request = Request::new(0, work(kind, joined), &pieces);
+    let pieces = [end.region().piece(0, bytes)?];
+    let request = Request::new(0, work(kind, joined.remote), &pieces);
     let mut times = Vec::with_capacity(count as usize);
     for _ in 0..count {
         let begun = Instant::now();

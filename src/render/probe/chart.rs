@@ -49,6 +49,7 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     let mut panels = match report.probe.as_str() {
         "host" => host(report),
         "p2p" => p2p(report),
+        "rdma" => rdma(report),
         _ => copy(report),
     };
     panels.iter_mut().for_each(|panel| {
@@ -126,6 +127,35 @@ fn p2p(report: &ProbeReport) -> Vec<Panel> {
             crossover: None,
         })
         .collect()
+}
+
+/// One for each connection.
+fn rdma(report: &ProbeReport) -> Vec<Panel> {
+    let ways = [
+        ("rdma.write.bandwidth", Look::First, "the card writes"),
+        ("rdma.read.bandwidth", Look::Second, "the card reads"),
+        ("rdma.send.bandwidth", Look::Third, "the card sends"),
+        ("rdma.staged.bandwidth", Look::Fourth, "staged, without GPUDirect RDMA"),
+    ];
+    let mut subjects: Vec<&str> = Vec::new();
+    for result in &report.results {
+        if !subjects.contains(&result.subject.as_str()) {
+            subjects.push(&result.subject);
+        }
+    }
+    let panel = |subject: &&str| Panel {
+        title: (*subject).to_owned(),
+        lines: ways
+            .map(|(name, look, label)| bandwidth(report, subject, name, look, label))
+            .to_vec(),
+        link: report
+            .results
+            .iter()
+            .find(|result| result.subject == *subject && result.expected.is_some())
+            .and_then(|result| result.expected),
+        crossover: None,
+    };
+    subjects.iter().map(panel).collect()
 }
 
 /// Two for each GPU: the mapping and the copy engine.

@@ -6,6 +6,9 @@ mod grid;
 mod host;
 mod p2p;
 mod picture;
+mod rdma;
+#[cfg(test)]
+mod rdma_tests;
 #[cfg(test)]
 mod sample;
 mod table;

@@ -19,6 +19,8 @@ pub fn bare(name: &str, bytes: Option<u64>) -> ProbeResult {
         median: None,
         p5: None,
         p95: None,
+        p99: None,
+        p999: None,
         max: None,
         samples: 0,
         expected: None,
@@ -95,6 +97,7 @@ pub fn report() -> ProbeReport {
             }],
         }],
         pairs: Vec::new(),
+        ends: Vec::new(),
         results,
         notes: Vec::new(),
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::DIRECTIONS;
-use super::{INDENT, SIMULATED, amount, figure, headline, host, p2p, size};
+use super::{INDENT, SIMULATED, amount, figure, headline, host, p2p, rdma, size};
 use crate::model::{BackendOutcome, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -16,9 +16,10 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     }
     let known: BTreeSet<&str> = report.gpus.iter().map(|gpu| gpu.subject.as_str()).collect();
     // What is neither a GPU's nor a pair's is trouble.
-    let is_at_home = |result: &ProbeResult| {
-        let of_pairs = report.probe == "p2p" && matches!(result.verdict, ProbeVerdict::Ok);
-        known.contains(result.subject.as_str()) || of_pairs
+    let is_at_home = |result: &ProbeResult| match report.probe.as_str() {
+        "p2p" if matches!(result.verdict, ProbeVerdict::Ok) => true,
+        "rdma" => result.subject != "machine",
+        _ => known.contains(result.subject.as_str()),
     };
     let of = |subject: &str| -> Vec<&ProbeResult> {
         let results = report.results.iter();
@@ -29,13 +30,17 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     if !troubles.is_empty() {
         page.push_str(&format!("\n{troubles}"));
     }
-    for gpu in &report.gpus {
-        page.push('\n');
-        page.push_str(&chapter(report, gpu, &of(&gpu.subject), style));
+    if report.probe != "rdma" {
+        for gpu in &report.gpus {
+            page.push('\n');
+            page.push_str(&chapter(report, gpu, &of(&gpu.subject), style));
+        }
     }
-    if report.probe == "p2p" {
-        page.push_str(&p2p::figures(report, style));
-    }
+    page.push_str(&match report.probe.as_str() {
+        "p2p" => p2p::figures(report, style),
+        "rdma" => rdma::figures(report, style),
+        _ => String::new(),
+    });
     page.push('\n');
     for note in &report.notes {
         page.push_str(&format!("{}\n", wrap(&printable(note), style.width, 0, "")));
@@ -114,7 +119,8 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
     lines
 }
 
-fn verified(results: &[&ProbeResult]) -> String {
+/// How much was verified.
+pub fn verified(results: &[&ProbeResult]) -> String {
     let checks = results
         .iter()
         .filter(|result| result.verified > 0 || result.verdict == ProbeVerdict::Wrong);
@@ -133,7 +139,7 @@ fn verified(results: &[&ProbeResult]) -> String {
 
 /// What is wrong, slow or impossible; sizes that share a reason share a line. All of what does not belong to a GPU is
 /// trouble where `all` is set.
-fn troubles(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> String {
+pub fn troubles(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> String {
     let mut groups: Vec<(&ProbeResult, BTreeSet<u64>)> = Vec::new();
     for result in results
         .iter()
@@ -349,6 +355,10 @@ fn bests(probe: &str) -> Vec<(String, &'static str)> {
             ("host.pinned.h2d.bandwidth", "to the GPU"),
             ("host.pinned.d2h.bandwidth", "from the GPU"),
         ]),
+        "rdma" => vec![
+            ("rdma.write.bandwidth".to_owned(), "written by the card"),
+            ("rdma.read.bandwidth".to_owned(), "read by it"),
+        ],
         "p2p" => vec![("p2p.copy.write.bandwidth".to_owned(), "from GPU to GPU")],
         _ => DIRECTIONS
             .map(|(direction, words)| (format!("copy.{direction}.bandwidth"), words))

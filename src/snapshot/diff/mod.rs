@@ -46,6 +46,8 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     walk.area(&["perftest"], perftest, &b.software.perftest);
     let mapping = |facts: &Facts| facts.mapping.clone().unwrap_or(Fact::Unknown(Why::NotCovered));
     walk.area(&["mapping"], &mapping(a), &mapping(b));
+    let registration = |facts: &Facts| facts.registration.clone().unwrap_or(Fact::Unknown(Why::NotCovered));
+    walk.area(&["registration"], &registration(a), &registration(b));
     let mut found = walk.found;
     said_twice(&mut found);
     found.sort_by(|a, b| order(a).cmp(&order(b)));

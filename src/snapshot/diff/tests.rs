@@ -98,6 +98,7 @@ fn every_area_is_compared() {
         ("partial", json!(true)),
         ("unnamed_nics", json!(["0000:04:00.0"])),
         ("mapping", json!({"known": {"absent": {"reason": "no such file"}}})),
+        ("registration", json!({"known": {"absent": {"reason": "no such file"}}})),
         ("tools", json!({"setpci": {"known": null}})),
         ("notes", json!([])),
         ("host", json!({"source": "live", "name": "node18"})),

@@ -111,6 +111,8 @@ pub fn name(path: &[String]) -> (String, String) {
         ["cuda", "read", rest @ ..] => ("CUDA".to_owned(), rest),
         ["mapping", "tried", gpu, rest @ ..] => (format!("CPU mapping of GPU {gpu}"), rest),
         ["mapping", rest @ ..] => ("CPU mapping".to_owned(), rest),
+        ["registration", "tried", gpu, rest @ ..] => (format!("registration of GPU {gpu}"), rest),
+        ["registration", rest @ ..] => ("registration of GPU memory".to_owned(), rest),
         ["driver", "gpus", gpu, rest @ ..] => (format!("driver's GPU {gpu}"), rest),
         ["nvidia_nodes", node, rest @ ..] => (format!("node {node}"), rest),
         ["fabric", "units", unit, rest @ ..] => (format!("unit {unit}"), rest),

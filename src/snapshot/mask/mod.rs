@@ -107,11 +107,13 @@ impl Masker {
             cuda,
             verbs,
             mapping,
+            registration,
         } = &mut snapshot.libraries;
         *nvml = nvml.take().map(|answer| self.library(answer));
         *cuda = cuda.take().map(|answer| self.library(answer));
         *verbs = verbs.take().map(|answer| self.library(answer));
         *mapping = mapping.take().map(|answer| self.library(answer));
+        *registration = registration.take().map(|answer| self.library(answer));
         snapshot.tools = std::mem::take(&mut snapshot.tools)
             .into_iter()
             .map(|(line, answer)| (self.text(Place::Plain, &line), self.library(answer)))

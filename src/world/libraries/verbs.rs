@@ -76,7 +76,7 @@ fn device(context: &Context) -> VerbsDevice {
 }
 
 /// An error and its cause in one sentence.
-fn refusal(error: &Error) -> VerbsRefusal {
+pub fn refusal(error: &Error) -> VerbsRefusal {
     VerbsRefusal {
         code: error.errno(),
         reason: match error.source() {

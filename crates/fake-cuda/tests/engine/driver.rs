@@ -2,7 +2,8 @@
 //! is a process of its own: the test starts itself. Signatures are written here from cuda.h 13.0.
 
 use std::ffi::{CString, c_int, c_void};
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::FromRawFd as _;
 use std::process::Command;
 
 use fake_nvml_build::{Driver, cuda};
@@ -133,6 +134,25 @@ impl Cuda {
     pub fn allocate(&self, bytes: usize) -> Result<u64, u32> {
         let mut out = 0;
         let code = call!(self, cuMemAlloc_v2(&mut out => *mut u64, bytes => usize));
+        answer(code, out)
+    }
+
+    /// A dma-buf, or a handle of another kind.
+    pub fn export(&self, address: u64, bytes: usize, kind: u32, flags: u64) -> Result<File, u32> {
+        let mut out: c_int = -1;
+        let place = (&raw mut out).cast();
+        let code = call!(self, cuMemGetHandleForAddressRange(
+            place => *mut c_void, address => u64, bytes => usize, kind => u32, flags => u64,
+        ));
+        // SAFETY: the descriptor was just made for the caller.
+        answer(code, out).map(|file| unsafe { File::from_raw_fd(file) })
+    }
+
+    /// An attribute of an address that is as large as an unsigned int.
+    pub fn pointer_attribute(&self, attribute: u32, address: u64) -> Result<u32, u32> {
+        let mut out: u32 = u32::MAX;
+        let place = (&raw mut out).cast();
+        let code = call!(self, cuPointerGetAttribute(place => *mut c_void, attribute => u32, address => u64));
         answer(code, out)
     }
 

@@ -1,5 +1,6 @@
-//! The engine of the simulated driver: memory, copies, kernels, events, peers, and how it goes wrong where it is told to.
+//! The engine of the simulated driver: memory, copies, dma-bufs, kernels, events, peers, and how it goes wrong where it is told to.
 
+mod dmabuf;
 mod driver;
 mod misbehaviour;
 mod work;

@@ -3,6 +3,7 @@
 mod driver;
 mod end;
 mod failure;
+mod gpu;
 mod memory;
 mod misbehaviour;
 mod objects;

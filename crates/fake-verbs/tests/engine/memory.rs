@@ -4,7 +4,6 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use ibverbs_sys::*;
-use libloading::os::unix::Library;
 use serde_json::json;
 
 use crate::driver::*;
@@ -236,64 +235,5 @@ fn device_memory_has_a_name() {
         assert_eq!(verbs.register(with, host, PAGE, ALL), Err(libc::ENOMEM));
         assert!(verbs.register(with, device, 2 * PAGE, ALL).is_ok(), "it is not counted");
         assert_eq!(verbs.deregister(mr), 0);
-    });
-}
-
-#[test]
-fn device_memory_is_what_cuda_calls_so() {
-    let mut machine = two(&json!({}));
-    machine["verbs"]["devices"][0]["peermem"] = json!(false);
-    machine["gpus"] = json!([{"memory": 1 << 30}]);
-    on("memory::device_memory_is_what_cuda_calls_so", &machine, |verbs| {
-        // SAFETY: our own library, which does nothing when it is loaded.
-        let cuda = unsafe { Library::new("libcuda.so.1") }.expect("the library");
-        let mut address = 0_u64;
-        let mut pinned: *mut c_void = null_mut();
-        // SAFETY: cuda.h's signatures of these functions.
-        unsafe {
-            let init = cuda.get::<unsafe extern "C" fn(u32) -> u32>("cuInit").expect("it");
-            assert_eq!(init(0), 0);
-            let retain = cuda.get::<unsafe extern "C" fn(*mut usize, c_int) -> u32>("cuDevicePrimaryCtxRetain");
-            let mut context = 0;
-            assert_eq!(retain.expect("it")(&raw mut context, 0), 0);
-            let current = cuda
-                .get::<unsafe extern "C" fn(usize) -> u32>("cuCtxSetCurrent")
-                .expect("it");
-            assert_eq!(current(context), 0);
-            let allocate = cuda
-                .get::<unsafe extern "C" fn(*mut u64, usize) -> u32>("cuMemAlloc_v2")
-                .expect("it");
-            assert_eq!(allocate(&raw mut address, 64 << 10), 0);
-            let host = cuda.get::<unsafe extern "C" fn(*mut *mut c_void, usize, u32) -> u32>("cuMemHostAlloc");
-            assert_eq!(host.expect("it")(&raw mut pinned, PAGE, 0), 0);
-        }
-        let memory: *mut c_void = std::ptr::with_exposed_provenance_mut(address as usize);
-        let [without, with] = [0, 1].map(|device| verbs.pd(verbs.open(device)).expect("a domain"));
-        assert_eq!(verbs.register(without, memory, 64 << 10, ALL), Err(libc::EFAULT));
-        assert!(
-            verbs.register(without, pinned, PAGE, ALL).is_ok(),
-            "pinned memory is the host's"
-        );
-        assert!(verbs.register(with, memory, 64 << 10, ALL).is_ok());
-
-        // And bytes move there.
-        let (here, there) = pair(verbs, RC);
-        let mr = verbs.register(there.pd, memory, 64 << 10, ALL).expect("memory");
-        here.write(0, b"for the GPU");
-        let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 11)]);
-        // SAFETY: it was just made.
-        write.remote = (address + 1000, unsafe { (*mr).rkey });
-        assert_eq!(here.post(&write), 0);
-        let mut found = [0_u8; 11];
-        // SAFETY: cuda.h's signature; there is room.
-        unsafe {
-            let copy = cuda.get::<unsafe extern "C" fn(*mut c_void, u64, usize, usize) -> u32>("cuMemcpyDtoHAsync_v2");
-            assert_eq!(copy.expect("it")(found.as_mut_ptr().cast(), address + 1000, 11, 0), 0);
-            let wait = cuda
-                .get::<unsafe extern "C" fn() -> u32>("cuCtxSynchronize")
-                .expect("it");
-            assert_eq!(wait(), 0);
-        }
-        assert_eq!((here.ended(), &found), (vec![(1, 0)], b"for the GPU"));
     });
 }

@@ -58,18 +58,20 @@ impl Image {
         };
         if !directory.exists() {
             fs::create_dir_all(cache).with_context(|| format!("{} could not be made", cache.display()))?;
+            // One builds, and who comes meanwhile waits for it.
+            let lock = File::create(cache.join("lock")).and_then(|file| file.lock().map(|()| file));
+            let _lock = lock.with_context(|| format!("{} could not be locked", cache.display()))?;
+            if directory.exists() {
+                return Ok(image);
+            }
             let work = tempfile::Builder::new()
                 .prefix("building-")
                 .tempdir_in(cache)
                 .with_context(|| format!("no working directory could be made in {}", cache.display()))?;
             build(&selection, work.path())?;
-            // Complete or absent: a build that was stopped half way leaves nothing that looks like an image. Where two
-            // builds ran side by side, the second finds the place taken, and what lies there is as good.
-            if let Err(error) = fs::rename(work.path().join("image"), &directory)
-                && !directory.exists()
-            {
-                return Err(error).with_context(|| format!("{} could not be put in place", directory.display()));
-            }
+            // Complete or absent: a build that was stopped half way leaves nothing that looks like an image.
+            fs::rename(work.path().join("image"), &directory)
+                .with_context(|| format!("{} could not be put in place", directory.display()))?;
         }
         Ok(image)
     }

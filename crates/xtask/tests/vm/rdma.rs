@@ -74,25 +74,25 @@ fn every_operation_of_verbs_moves_its_bytes_and_every_refusal_is_told() {
     assert!(text.ends_with("all well\n"), "{text}");
 }
 
-/// The results among what a child that probes has told.
-fn results(text: &str) -> Vec<Value> {
-    let events = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("an event"));
-    events.filter_map(|event| event.get("result").cloned()).collect()
+/// The results of a report that are of this name.
+fn of<'r>(report: &'r Value, name: &str) -> Vec<&'r Value> {
+    let all = report["results"].as_array().expect("results");
+    all.iter().filter(|result| result["name"] == name).collect()
 }
 
-#[test]
-fn cards_move_what_is_verified_and_measured_beside_perftest() {
-    let Some(files) = in_machine("rxe", "probe-rdma", vec![built("gdr")]) else {
-        return;
+/// That all operations were verified at these sizes, and measured at those; datagrams up to the MTU.
+fn is_whole(report: &Value, verified: &[u64], datagrams: &[u64], measured: &[u64]) {
+    let sizes = |name: &str, key: &str| -> Vec<u64> {
+        let found = of(report, name);
+        assert!(
+            found.iter().all(|result| result["verdict"] == "ok"),
+            "{name}: {found:#?}"
+        );
+        found
+            .iter()
+            .map(|result| result[key].as_u64().expect("a number"))
+            .collect()
     };
-    let text = |name: &str| fs::read_to_string(files.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let told = text("verified.txt");
-    assert!(told.ends_with("\"end\"\n"), "{told}");
-    let all = results(&told);
-    assert!(all.iter().all(|result| result["verdict"] == "ok"), "{told}");
-    let of = |name: &str| -> Vec<&Value> { all.iter().filter(|result| result["name"] == name).collect() };
     for name in [
         "uc.write-imm",
         "uc.send",
@@ -103,32 +103,117 @@ fn cards_move_what_is_verified_and_measured_beside_perftest() {
         "rc.send",
         "rc.send-imm",
     ] {
-        let sizes: Vec<Option<u64>> = of(&format!("validate.{name}"))
-            .iter()
-            .map(|result| result["verified"].as_u64())
-            .collect();
-        assert_eq!(sizes, [1, 4096, 65536].map(Some), "{name}");
+        assert_eq!(sizes(&format!("validate.{name}"), "verified"), verified, "{name}");
+    }
+    for name in ["ud.send", "ud.send-imm"] {
+        assert_eq!(sizes(&format!("validate.{name}"), "verified"), datagrams, "{name}");
     }
     for name in ["rc.fetch-add", "rc.compare-swap"] {
-        assert_eq!(of(&format!("validate.{name}")).len(), 1, "{name}");
+        assert_eq!(sizes(&format!("validate.{name}"), "verified"), [8], "{name}");
     }
     for kind in ["write", "read", "send"] {
-        for figure in ["latency", "bandwidth"] {
-            let found = of(&format!("rdma.{kind}.{figure}"));
-            let sizes: Vec<Option<u64>> = found.iter().map(|result| result["bytes"].as_u64()).collect();
-            assert_eq!(sizes, [8, 65536].map(Some), "{kind} {figure}");
-            assert!(
-                found
-                    .iter()
-                    .all(|result| result["median"].as_f64().is_some_and(|median| median > 0.0))
-            );
+        assert_eq!(sizes(&format!("rdma.{kind}.latency"), "bytes"), measured, "{kind}");
+        // What flowed is compared as well.
+        assert_eq!(sizes(&format!("rdma.{kind}.bandwidth"), "verified"), measured, "{kind}");
+        for result in of(report, &format!("rdma.{kind}.bandwidth")) {
+            assert!(result["median"].as_f64().is_some_and(|median| median > 0.0), "{result}");
         }
     }
-    let refused = results(&text("no-gid.txt"));
-    assert_eq!(refused.len(), 1);
+}
+
+#[test]
+fn cards_move_what_is_verified_and_measured_beside_perftest() {
+    let Some(files) = in_machine("rxe", "probe-rdma", vec![built("gdr")]) else {
+        return;
+    };
+    let report = json(&files.join("verified.json"));
+    is_whole(&report, &[1, 4096, 65536], &[1], &[8, 65536]);
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("ib_write_bw -d rxe0 -i 1 -x "), "{notes}");
+    let sim = json(&files.join("sim.json"));
     assert_eq!(
-        refused[0]["reason"],
+        (&sim["simulated"], &sim["ends"][0]["road"]),
+        (&true.into(), &"staged".into())
+    );
+    let staged = of(&sim, "rdma.staged.bandwidth");
+    let sizes: Vec<_> = staged
+        .iter()
+        .map(|result| (result["verified"].as_u64(), &result["verdict"]))
+        .collect();
+    assert_eq!(
+        sizes,
+        [(Some(8), &"ok".into()), (Some(65536), &"ok".into())],
+        "{staged:#?}"
+    );
+    let refused = &json(&files.join("no-gid.json"))["results"];
+    assert_eq!(
+        (refused.as_array().map(Vec::len), &refused[0]["reason"]),
+        (
+            Some(1),
+            &"port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has".into()
+        )
+    );
+    let text = fs::read_to_string(files.join("no-library.txt")).expect("what it said");
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("libibverbs1 and ibverbs-providers"), "{said}");
+}
+
+#[test]
+fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
+    let Some(files) = in_machine("two-guests", "probe-rdma-pair", vec![built("gdr")]) else {
+        return;
+    };
+    let report = |guest: u8, name: &str| json(&files.join(format!("guest{guest}")).join(format!("{name}.json")));
+    let leads = |name: &str| report(2, name);
+    let host = leads("host");
+    is_whole(&host, &[1, 4096, 65536], &[1], &[1, 4096, 65536]);
+    let subject = &of(&host, "validate.rc.write")[0]["subject"];
+    assert_eq!(subject, "rxe0:1 -> two-guests-1 rxe0:1");
+    let served = &report(1, "host")["notes"];
+    assert_eq!(
+        served[0],
+        "two-guests-2 led, and has the figures; connections that were served here: 1."
+    );
+    let sim = leads("sim");
+    for name in [
+        "validate.rc.write",
+        "validate.rc.read",
+        "validate.rc.send",
+        "rdma.staged.bandwidth",
+    ] {
+        let found = of(&sim, name);
+        let right = |result: &&Value| result["verdict"] == "ok" && result["verified"] == result["bytes"];
+        assert!(!found.is_empty() && found.iter().all(right), "{found:#?}");
+    }
+    // One side fails by itself, and the other is told.
+    let reason = |guest: u8, name: &str| -> String {
+        let report = report(guest, name);
+        let last = report["results"].as_array().and_then(|all| all.last().cloned());
+        last.and_then(|last| last["reason"].as_str().map(str::to_owned))
+            .unwrap_or_default()
+    };
+    assert_eq!(
+        reason(2, "no-gid"),
         "port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
+    );
+    assert_eq!(
+        reason(1, "no-gid"),
+        "the other end failed: port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
+    );
+    let mtu = leads("mtu");
+    is_whole(&mtu, &[1, 4096, 65536], &[1], &[8, 65536]);
+    assert!(
+        mtu["notes"]
+            .to_string()
+            .contains("carry 1024 and 512 bytes: 512 are used"),
+        "{}",
+        mtu["notes"]
+    );
+    assert!(report(2, "interrupted")["notes"].to_string().contains("Interrupted"));
+    assert!(
+        reason(1, "interrupted").contains("it was interrupted"),
+        "{}",
+        reason(1, "interrupted")
     );
 }
 

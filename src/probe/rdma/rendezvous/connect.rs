@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Terms;
+use super::Conditions;
 use super::error::Error;
 use super::link::Link;
 use super::socket::{again, readable, write_all};
@@ -40,7 +40,7 @@ pub enum Attempt<L> {
 pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     host: &str,
     port: u16,
-    terms: &Terms<'a>,
+    terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     let begun = Instant::now();
@@ -79,7 +79,7 @@ fn at(host: &str, port: u16) -> String {
 }
 
 /// Waits, unless somebody wants to stop.
-pub fn pause(time: Duration, terms: &Terms<'_>) -> Result<(), Error> {
+pub fn pause(time: Duration, terms: &Conditions<'_>) -> Result<(), Error> {
     let until = terms.until.min(Instant::now() + time);
     while Instant::now() < until {
         if (terms.interrupted)() {
@@ -94,7 +94,7 @@ pub fn pause(time: Duration, terms: &Terms<'_>) -> Result<(), Error> {
 pub fn attempt<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     host: &str,
     port: u16,
-    terms: &Terms<'a>,
+    terms: &Conditions<'a>,
     until: Instant,
 ) -> Attempt<Link<'a, M>> {
     let addresses = match resolve(host, port, terms, until) {
@@ -123,7 +123,7 @@ pub fn attempt<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 }
 
 /// The addresses of a name. The resolver has no deadline, so it is asked by a thread that nobody waits for longer.
-fn resolve(host: &str, port: u16, terms: &Terms<'_>, until: Instant) -> Attempt<Vec<SocketAddr>> {
+fn resolve(host: &str, port: u16, terms: &Conditions<'_>, until: Instant) -> Attempt<Vec<SocketAddr>> {
     let name = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
@@ -175,7 +175,7 @@ fn resolve(host: &str, port: u16, terms: &Terms<'_>, until: Instant) -> Attempt<
 /// Tries one address once.
 fn attempt_one<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     address: SocketAddr,
-    terms: &Terms<'a>,
+    terms: &Conditions<'a>,
     until: Instant,
 ) -> Attempt<Link<'a, M>> {
     let left = until.saturating_duration_since(Instant::now());
@@ -216,7 +216,7 @@ fn hear(
     stream: &TcpStream,
     lines: &mut Lines,
     peer: SocketAddr,
-    terms: &Terms<'_>,
+    terms: &Conditions<'_>,
     until: Instant,
 ) -> Attempt<Greeting> {
     let foreign = |bytes: &[u8]| {

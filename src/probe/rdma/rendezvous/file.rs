@@ -11,7 +11,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Terms;
+use super::Conditions;
 use super::connect::{Attempt, attempt, pause};
 use super::error::Error;
 use super::link::Link;
@@ -72,7 +72,7 @@ pub fn meet_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     rank: u32,
     job: Option<&str>,
     address: IpAddr,
-    terms: &Terms<'a>,
+    terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     let job = job.map(word);
@@ -106,7 +106,7 @@ fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     job: Option<String>,
     address: IpAddr,
-    terms: &Terms<'a>,
+    terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     let listener = Listener::bind(SocketAddr::new(address, 0))?;
@@ -121,7 +121,7 @@ fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         job,
     };
     let _written = Written::new(path, meeting.text())?;
-    let terms = Terms {
+    let terms = Conditions {
         token: Some(meeting.token.clone()),
         ..terms.clone()
     };
@@ -181,14 +181,14 @@ impl Drop for Written {
 fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     job: Option<&str>,
-    terms: &Terms<'a>,
+    terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     let mut told = String::new();
     loop {
         let why = match look(path, job) {
             Ok(meeting) => {
-                let terms = Terms {
+                let terms = Conditions {
                     token: Some(meeting.token.clone()),
                     ..terms.clone()
                 };

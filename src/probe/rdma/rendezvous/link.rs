@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Terms;
+use super::Conditions;
 use super::error::Error;
 use super::porter::Porter;
 use super::pulse::{SILENCE, Shared, to_the_other_side};
@@ -52,7 +52,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         greeting: Greeting,
         lines: Lines,
         porter: Option<Porter>,
-        terms: &Terms<'a>,
+        terms: &Conditions<'a>,
     ) -> Result<Self, Error> {
         let system = |what: &str| {
             let what = what.to_owned();

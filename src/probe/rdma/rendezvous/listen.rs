@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Terms;
+use super::Conditions;
 use super::error::Error;
 use super::link::Link;
 use super::porter::{Porter, TOLD, wait_out};
@@ -53,7 +53,7 @@ enum Heard {
 /// Listens at an address and waits for the peer: [`Listener::bind`] and [`Listener::accept`] in one.
 pub fn listen<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     address: SocketAddr,
-    terms: &Terms<'a>,
+    terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     Listener::bind(address)?.accept(terms, note)
@@ -80,7 +80,7 @@ impl Listener {
     /// Waits for the peer. Who comes and is none is told so, is noted, and ends no wait.
     pub fn accept<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         self,
-        terms: &Terms<'a>,
+        terms: &Conditions<'a>,
         note: &mut dyn FnMut(String),
     ) -> Result<Link<'a, M>, Error> {
         if self.address.ip().is_unspecified() {
@@ -163,7 +163,7 @@ impl Newcomer {
     }
 
     /// What it has said by now.
-    fn hear(&mut self, terms: &Terms<'_>) -> Heard {
+    fn hear(&mut self, terms: &Conditions<'_>) -> Heard {
         let stranger = |why: &str| Heard::Stranger(why.to_owned());
         let mut buffer = [0; 16384];
         match (&self.stream).read(&mut buffer) {
@@ -194,7 +194,7 @@ impl Newcomer {
     }
 
     /// Greets it, or says why it is not taken; false where it takes no answer.
-    fn answer(&self, terms: &Terms<'_>, refused: Option<String>) -> bool {
+    fn answer(&self, terms: &Conditions<'_>, refused: Option<String>) -> bool {
         let greeting = Greeting {
             token: None,
             refused,

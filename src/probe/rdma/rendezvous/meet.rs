@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Terms;
+use super::Conditions;
 use super::connect::connect;
 use super::error::Error;
 use super::file::meet_by_file;
@@ -20,7 +20,7 @@ pub fn meet<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     place: &Place,
     file: Option<&Path>,
     address: IpAddr,
-    terms: &Terms<'a>,
+    terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     place.of_two()?;
@@ -32,7 +32,7 @@ pub fn meet<'a, M: Serialize + DeserializeOwned + Send + 'static>(
             launcher: place.launcher,
         });
     };
-    let terms = Terms {
+    let terms = Conditions {
         token: place.job.clone(),
         ..terms.clone()
     };

@@ -44,7 +44,7 @@ pub fn default_listen() -> SocketAddr {
 
 /// What a side brings to a rendezvous.
 #[derive(Clone)]
-pub struct Terms<'a> {
+pub struct Conditions<'a> {
     /// The version of this program.
     pub version: &'a str,
     /// What it can do, in words the other side may look for.

@@ -2,6 +2,7 @@
 //! A variable that is not documented is not read.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use super::error::Error;
 use super::hostlist;
@@ -51,6 +52,32 @@ pub struct Place {
 }
 
 impl Place {
+    /// The file to meet by where the launcher does not say where the first process is: in the directory that both were started
+    /// in, which most clusters share.
+    pub fn meeting_file(&self) -> Option<PathBuf> {
+        if self.host.is_some() && self.port.is_some() {
+            return None;
+        }
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || c == '-' || c == '.' {
+                c
+            } else {
+                '_'
+            }
+        };
+        let job: String = self
+            .job
+            .iter()
+            .flat_map(|job| job.chars())
+            .take(100)
+            .map(plain)
+            .collect();
+        Some(PathBuf::from(match job.as_str() {
+            "" => "gdr-rendezvous".to_owned(),
+            job => format!("gdr-rendezvous-{job}"),
+        }))
+    }
+
     /// Whether these are two processes, and this is one of them.
     pub fn of_two(&self) -> Result<(), Error> {
         match (self.size, self.rank) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::Terms;
+use super::Conditions;
 use super::error::Error;
 use super::socket::{again, any_ready, drain, write_all};
 use super::wire::{Greeting, line};
@@ -28,7 +28,7 @@ pub struct Porter {
 
 impl Porter {
     /// From now on.
-    pub fn start(socket: TcpListener, peer: SocketAddr, terms: &Terms<'_>) -> Result<Self, Error> {
+    pub fn start(socket: TcpListener, peer: SocketAddr, terms: &Conditions<'_>) -> Result<Self, Error> {
         let stop = Arc::new(AtomicBool::new(false));
         let notes = Arc::new(Mutex::new(Vec::new()));
         let busy = Greeting {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Error, Terms};
+use super::{Conditions, Error};
 
 /// The number of the protocol. Fields may be added to it; whatever else changes has another number.
 pub const PROTOCOL: u64 = 1;
@@ -53,7 +53,7 @@ pub enum Unread {
 
 impl Unread {
     /// The error that a gdr of another protocol is; none for what is no gdr.
-    pub(super) fn error(&self, peer: SocketAddr, terms: &Terms<'_>) -> Option<Error> {
+    pub(super) fn error(&self, peer: SocketAddr, terms: &Conditions<'_>) -> Option<Error> {
         let Self::Protocol { number, version } = self else {
             return None;
         };
@@ -69,7 +69,7 @@ impl Unread {
 
 impl Greeting {
     /// The greeting of a side.
-    pub fn of(terms: &Terms<'_>) -> Self {
+    pub fn of(terms: &Conditions<'_>) -> Self {
         Self {
             gdr_rendezvous: PROTOCOL,
             version: terms.version.to_owned(),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Link, Listener, Terms, connect};
+use super::{Conditions, Error, Link, Listener, connect};
 
 /// What the tests have to say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +36,8 @@ const BOTH: Duration = Duration::from_secs(5);
 /// What a busy machine may take beyond it.
 const BUSY: Duration = Duration::from_secs(3);
 
-fn terms(within: Duration) -> Terms<'static> {
-    Terms {
+fn terms(within: Duration) -> Conditions<'static> {
+    Conditions {
         version: "1.2.3",
         capabilities: &["dmabuf", "gpu"],
         token: None,
@@ -46,11 +46,11 @@ fn terms(within: Duration) -> Terms<'static> {
     }
 }
 
-/// Terms that somebody may interrupt.
-fn interruptible(within: Duration) -> (Terms<'static>, &'static AtomicBool) {
+/// Conditions that somebody may interrupt.
+fn interruptible(within: Duration) -> (Conditions<'static>, &'static AtomicBool) {
     let flag: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let asked: &'static (dyn Fn() -> bool + Sync) = Box::leak(Box::new(|| flag.load(Ordering::Relaxed)));
-    let terms = Terms {
+    let terms = Conditions {
         interrupted: asked,
         ..terms(within)
     };
@@ -63,12 +63,12 @@ fn listener() -> (Listener, SocketAddr) {
     (listener, address)
 }
 
-fn join(address: SocketAddr, terms: &Terms<'static>) -> Result<Text, Error> {
+fn join(address: SocketAddr, terms: &Conditions<'static>) -> Result<Text, Error> {
     connect(&address.ip().to_string(), address.port(), terms, &mut |_| {})
 }
 
 /// Both ends of a link, the listening one first.
-fn pair_with(listening: &Terms<'static>, connecting: &Terms<'static>) -> (Text, Text) {
+fn pair_with(listening: &Conditions<'static>, connecting: &Conditions<'static>) -> (Text, Text) {
     let (listener, address) = listener();
     std::thread::scope(|scope| {
         let accepted = scope.spawn(|| listener.accept(listening, &mut |_| {}).expect("a peer"));

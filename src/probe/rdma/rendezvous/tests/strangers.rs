@@ -141,7 +141,7 @@ fn a_server_that_says_nothing_is_tried_until_the_deadline() {
 #[test]
 fn a_gdr_of_another_run_is_none() {
     let (ours, address) = listener();
-    let with = |token: &str| Terms {
+    let with = |token: &str| Conditions {
         token: Some(token.to_owned()),
         ..terms(GENEROUS)
     };

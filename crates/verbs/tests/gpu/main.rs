@@ -1,0 +1,302 @@
+//! Memory of a SIMULATED GPU, registered with a SIMULATED card: both libraries in one process, asked by crates `gpu` and
+//! `verbs`. No figure of it says anything of a real one.
+
+mod ends;
+mod machine;
+
+use std::error::Error as _;
+use std::os::fd::AsFd as _;
+
+use gpu::pointer::{DmaBufMapping, dmabuf};
+use gpu::{Allocation, DeviceMemory, Gpu, Kind, Pattern, Stream};
+use serde_json::json;
+use verbs::{Access, Context, Dmabuf, Domain, Error, Region, Request, Work};
+
+use ends::{domain, ends};
+use machine::{machine, on};
+
+const BYTES: usize = 64 << 10;
+
+/// By which a card gets at GPU memory.
+#[derive(Debug, Clone, Copy)]
+enum Road {
+    Peermem,
+    DmaBuf,
+}
+
+use Road::{DmaBuf, Peermem};
+
+impl Road {
+    fn register(self, domain: &Domain, memory: &DeviceMemory) -> Result<Region, Error> {
+        match self {
+            Peermem => domain.register_device(memory, Access::ALL),
+            DmaBuf => {
+                let file = dmabuf(memory.address(), BYTES, DmaBufMapping::Default).expect("a dma-buf");
+                domain.register_dmabuf(memory, file.as_fd(), 0, Access::ALL)
+            }
+        }
+    }
+}
+
+/// A GPU with some memory of its own.
+fn memory(ordinal: u32) -> (Stream, DeviceMemory) {
+    let gpu = Gpu::open(ordinal).expect("a GPU");
+    let memory = gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
+    (gpu.stream().expect("a stream"), memory)
+}
+
+/// Bytes that tell their places, and these from others' of another seed.
+fn bytes(seed: usize) -> Vec<u8> {
+    (0..BYTES)
+        .map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ (seed * 77)) as u8)
+        .collect()
+}
+
+fn all_of(stream: &Stream, memory: &DeviceMemory) -> Vec<u8> {
+    let mut seen = vec![0; BYTES];
+    stream.read(memory, 0, &mut seen).expect("it is read");
+    seen
+}
+
+/// What went wrong, and what the library said.
+fn words(error: &Error) -> (String, String) {
+    let source = error.source().map(ToString::to_string);
+    (error.to_string(), source.unwrap_or_default())
+}
+
+#[test]
+fn a_card_moves_what_is_in_gpu_memory() {
+    on("a_card_moves_what_is_in_gpu_memory", &machine(), || {
+        let (mut here, there) = ends();
+        let ((near_stream, near), (far_stream, far)) = (memory(0), memory(1));
+        for (seed, (from, to)) in [
+            (Peermem, Peermem),
+            (Peermem, DmaBuf),
+            (DmaBuf, Peermem),
+            (DmaBuf, DmaBuf),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let source = from.register(&here.domain, &near).expect("it is registered");
+            let target = to.register(&there.domain, &far).expect("it is registered");
+            let (sent, was) = (bytes(seed), bytes(seed + 100));
+            near_stream.write(&near, 0, &sent).expect("it is written");
+            far_stream.write(&far, 0, &was).expect("it is written");
+            let pieces = [source.piece(100, 10_000).expect("it is inside")];
+            here.works(Work::Write(target.remote().offset(20_001), None), &pieces);
+            let mut expected = was;
+            expected[20_001..30_001].copy_from_slice(&sent[100..10_100]);
+            assert!(all_of(&far_stream, &far) == expected, "written, {from:?} to {to:?}");
+
+            let pieces = [source.piece(50_000, 15_536).expect("it is inside")];
+            here.works(Work::Read(target.remote().offset(4096)), &pieces);
+            let mut back = sent;
+            back[50_000..].copy_from_slice(&expected[4096..19_632]);
+            assert!(all_of(&near_stream, &near) == back, "read, {from:?} to {to:?}");
+        }
+    });
+}
+
+#[test]
+fn kernels_see_what_a_card_writes_and_a_card_what_kernels_write() {
+    let test = "kernels_see_what_a_card_writes_and_a_card_what_kernels_write";
+    on(test, &machine(), || {
+        let (mut here, there) = ends();
+        let ((near_stream, near), (far_stream, far)) = (memory(0), memory(1));
+        // Words 0 and 1000 of these patterns, computed with Python's integers (crates/gpu/src/pattern.rs).
+        for (road, seed, first, word) in [
+            (Peermem, 0, 0, 0xdc1b_77ae_u32),
+            (DmaBuf, 0x1234_5678_9abc_def0, 1000, 0x3faf_5197),
+        ] {
+            let source = road.register(&here.domain, &near).expect("it is registered");
+            let target = road.register(&there.domain, &far).expect("it is registered");
+            let pattern = Pattern::new(seed);
+            near_stream
+                .fill_pattern(&near, 0, BYTES, pattern, first)
+                .expect("a kernel");
+            near_stream.synchronize().expect("it ends");
+            let differ = |expected: u64| {
+                let found = far_stream
+                    .check_pattern(&far, 0, BYTES, pattern, first)
+                    .expect("a kernel");
+                assert_eq!(found.words, expected, "{road:?}");
+            };
+            differ(BYTES as u64 / 4);
+            let half = [source.piece(0, BYTES / 2).expect("it is inside")];
+            here.works(Work::Write(target.remote(), None), &half);
+            differ(BYTES as u64 / 8);
+            let rest = [source.piece(BYTES / 2, BYTES / 2).expect("it is inside")];
+            here.works(Work::Write(target.remote().offset(BYTES as u64 / 2), None), &rest);
+            differ(0);
+            assert_eq!(all_of(&far_stream, &far)[..4], word.to_le_bytes());
+        }
+    });
+}
+
+#[test]
+fn without_a_peer_client_an_address_is_refused() {
+    let mut machine = machine();
+    machine["verbs"]["devices"][0]["peermem"] = json!(false);
+    machine["gpus"][1]["attributes"] = json!({"116": 0});
+    on("without_a_peer_client_an_address_is_refused", &machine, || {
+        let (without, with) = (domain("mlx5_0"), domain("mlx5_1"));
+        let ((_, first), (_, second)) = (memory(0), memory(1));
+        // By the card, and by the GPU that GPUDirect RDMA does not reach.
+        for (name, domain, memory) in [
+            ("mlx5_0", &without, &first),
+            ("mlx5_0", &without, &second),
+            ("mlx5_1", &with, &second),
+        ] {
+            let error = Peermem.register(domain, memory).expect_err("no peer client");
+            let (said, library) = words(&error);
+            assert_eq!(said, format!("{name} does not register 65536 bytes (ibv_reg_mr)"));
+            assert_eq!(library, "Bad address (os error 14)");
+            assert_eq!(error.errno(), Some(14));
+        }
+        Peermem.register(&with, &first).expect("it is registered");
+        DmaBuf.register(&without, &first).expect("the other road");
+        let pinned = Gpu::open(0).and_then(|gpu| gpu.pinned(4096)).expect("memory");
+        without.register_host(&pinned, Access::ALL).expect("host memory");
+    });
+}
+
+#[test]
+fn a_card_that_takes_no_dma_buf_says_so() {
+    let mut machine = machine();
+    machine["verbs"]["devices"][0]["dmabuf"] = json!(95);
+    machine["verbs"]["devices"][1]["dmabuf"] = json!(93);
+    on("a_card_that_takes_no_dma_buf_says_so", &machine, || {
+        let (_, memory) = memory(0);
+        for (name, number, library) in [
+            ("mlx5_0", 95, "Operation not supported (os error 95)"),
+            ("mlx5_1", 93, "Protocol not supported (os error 93)"),
+        ] {
+            let context = Context::open(name).expect("a card");
+            assert_eq!(context.dmabuf().expect("an answer"), Dmabuf::Refuses(number));
+            let domain = context.domain().expect("a domain");
+            let error = DmaBuf.register(&domain, &memory).expect_err("no such operation");
+            let said = format!("{name} does not register 65536 bytes (ibv_reg_dmabuf_mr)");
+            assert_eq!(words(&error), (said, library.to_owned()));
+            assert_eq!(error.errno(), Some(number));
+            Peermem.register(&domain, &memory).expect("the other road");
+        }
+    });
+}
+
+#[test]
+fn a_dma_buf_must_be_as_long_as_the_memory() {
+    on("a_dma_buf_must_be_as_long_as_the_memory", &machine(), || {
+        let domain = domain("mlx5_0");
+        let (_, memory) = memory(0);
+        let register = |skipped: usize, bytes: usize, offset: u64| {
+            let address = memory.address().offset(skipped as u64);
+            let file = dmabuf(address, bytes, DmaBufMapping::Default).expect("a dma-buf");
+            domain
+                .register_dmabuf(&memory, file.as_fd(), offset, Access::ALL)
+                .map(drop)
+        };
+        register(0, BYTES, 0).expect("it is registered");
+        // Too short, beginning elsewhere, and looked for behind its end.
+        for (skipped, bytes, offset) in [(0, BYTES - 4096, 0), (4096, BYTES - 4096, 0), (0, BYTES, 4096)] {
+            let error = register(skipped, bytes, offset).expect_err("it is not all there");
+            assert_eq!(error.errno(), Some(22), "{error}");
+        }
+    });
+}
+
+#[test]
+fn a_gpu_that_exports_no_dma_buf_says_so() {
+    let mut machine = machine();
+    machine["gpus"][1]["attributes"] = json!({"124": 0});
+    machine["dmabuf_pcie"] = json!(false);
+    on("a_gpu_that_exports_no_dma_buf_says_so", &machine, || {
+        let ((_, first), (_, second)) = (memory(0), memory(1));
+        let refused = |memory: &DeviceMemory, bytes, mapping, said: &str, kind| {
+            let error = dmabuf(memory.address(), bytes, mapping).expect_err("it is refused");
+            let source = error.source().map(ToString::to_string).unwrap_or_default();
+            assert_eq!(source, format!("cuMemGetHandleForAddressRange: {said}"));
+            assert_eq!(error.kind(), kind);
+        };
+        for mapping in [DmaBufMapping::Default, DmaBufMapping::Pcie] {
+            refused(
+                &second,
+                BYTES,
+                mapping,
+                "CUDA_ERROR_NOT_SUPPORTED (801)",
+                Kind::Unsupported,
+            );
+        }
+        // A driver that does not know the flag, and a length that is not in pages.
+        let invalid = "CUDA_ERROR_INVALID_VALUE (1)";
+        refused(&first, BYTES, DmaBufMapping::Pcie, invalid, Kind::Invalid);
+        refused(&first, 5000, DmaBufMapping::Default, invalid, Kind::Invalid);
+        dmabuf(first.address(), BYTES, DmaBufMapping::Default).expect("a dma-buf");
+    });
+}
+
+#[test]
+fn a_mapping_over_pcie_is_the_same_memory() {
+    on("a_mapping_over_pcie_is_the_same_memory", &machine(), || {
+        let (mut here, there) = ends();
+        let ((near_stream, near), (far_stream, far)) = (memory(0), memory(1));
+        let file = dmabuf(far.address(), BYTES, DmaBufMapping::Pcie).expect("a dma-buf");
+        let target = there.domain.register_dmabuf(&far, file.as_fd(), 0, Access::ALL);
+        let target = target.expect("it is registered");
+        let source = Peermem.register(&here.domain, &near).expect("it is registered");
+        near_stream.write(&near, 0, &bytes(3)).expect("it is written");
+        let pieces = [source.piece(0, BYTES).expect("it is inside")];
+        here.works(Work::Write(target.remote(), None), &pieces);
+        assert!(all_of(&far_stream, &far) == bytes(3));
+    });
+}
+
+#[test]
+fn gpu_memory_does_not_go_inline() {
+    on("gpu_memory_does_not_go_inline", &machine(), || {
+        let (mut here, there) = ends();
+        let ((near_stream, near), (far_stream, far)) = (memory(0), memory(1));
+        near_stream.write(&near, 0, b"of the GPU").expect("it is written");
+        far_stream.fill(&far, 0, BYTES, 0).expect("it is filled");
+        far_stream.synchronize().expect("it ends");
+        let target = DmaBuf.register(&there.domain, &far).expect("it is registered");
+        let pinned = near.gpu().pinned(4096).expect("memory");
+        pinned.write(0, b"of the host").expect("it is inside");
+        let host = here
+            .domain
+            .register_host(&pinned, Access::ALL)
+            .expect("it is registered");
+        let host = host.piece(0, 11).expect("it is inside");
+        for road in [Peermem, DmaBuf] {
+            let source = road.register(&here.domain, &near).expect("it is registered");
+            let device = source.piece(0, 10).expect("it is inside");
+            for pieces in [&[device][..], &[host, device]] {
+                let work = Work::Write(target.remote(), None);
+                let request = Request {
+                    inline: true,
+                    ..Request::new(1, work, pieces)
+                };
+                let error = here.done(&request).expect_err("the CPU does not reach it");
+                assert!(matches!(error, Error::Inline), "{error:?}");
+                assert_eq!(
+                    error.to_string(),
+                    "memory of a GPU does not go with the request (inline): the CPU does not reach it"
+                );
+            }
+            assert!(here.is_idle(), "nothing was posted");
+            assert_eq!(all_of(&far_stream, &far)[..11], [0; 11]);
+            // The same request goes by the card, and the pair is as it was.
+            here.works(Work::Write(target.remote().offset(100), None), &[device]);
+            assert_eq!(all_of(&far_stream, &far)[99..111], *b"\0of the GPU\0");
+        }
+        // What the CPU reaches goes inline.
+        let pieces = [host];
+        let request = Request {
+            inline: true,
+            ..Request::new(2, Work::Write(target.remote().offset(200), None), &pieces)
+        };
+        let completion = here.done(&request).expect("it is taken");
+        assert!(completion.outcome.is_ok(), "{completion:?}");
+        assert_eq!(all_of(&far_stream, &far)[199..212], *b"\0of the host\0");
+    });
+}

@@ -1,0 +1,204 @@
+//! rdma.register on machines where this or that road was tried.
+
+use super::*;
+use crate::check::testing::{GPU, NIC, bdf, bind, findings, machine, only, two_gpus};
+use crate::model::{Facts, Finding, Outcome, Why};
+
+fn refused(code: i32) -> RoadTrial {
+    RoadTrial::Refused(VerbsRefusal {
+        code: Some(code),
+        reason: format!("mlx5_0 does not register 2097152 bytes (os error {code})"),
+    })
+}
+
+fn withheld(reason: &str) -> RoadTrial {
+    RoadTrial::Withheld {
+        reason: reason.to_owned(),
+    }
+}
+
+fn of_gpu(trial: RegistrationTrial) -> Fact<RegistrationOutcome> {
+    Fact::Known(RegistrationOutcome::Tried(vec![GpuRegistration {
+        bdf: Some(bdf(GPU)),
+        ordinal: 0,
+        trial,
+    }]))
+}
+
+fn with(name: &str, trial: CardTrial) -> Facts {
+    Facts {
+        registration: Some(of_gpu(RegistrationTrial::Tried([(name.to_owned(), trial)].into()))),
+        ..machine()
+    }
+}
+
+fn tried(dmabuf: RoadTrial, peermem: RoadTrial) -> Facts {
+    with("mlx5_0", CardTrial::Opened(Roads { dmabuf, peermem }))
+}
+
+fn without_peermem(mut facts: Facts) -> Facts {
+    facts.peer_memory.nvidia_peermem = Fact::Known(false);
+    facts.peer_memory.clients = Fact::Known(Some(Vec::new()));
+    facts
+}
+
+fn fix(found: &Finding) -> (&str, &str) {
+    let fix = found.fix.as_ref().expect("a fix");
+    (&fix.id, &fix.command)
+}
+
+#[test]
+fn one_road_is_enough_and_the_finding_names_it() {
+    for (dmabuf, peermem, words) in [
+        (
+            RoadTrial::Registered,
+            RoadTrial::Registered,
+            "by both roads, dma-buf and nvidia-peermem.",
+        ),
+        (
+            RoadTrial::Registered,
+            refused(14),
+            "by dma-buf. Software that knows only nvidia-peermem",
+        ),
+        (
+            refused(95),
+            RoadTrial::Registered,
+            "by nvidia-peermem alone: by dma-buf, the NIC's provider or driver",
+        ),
+        (
+            refused(93),
+            RoadTrial::Registered,
+            "by nvidia-peermem alone: by dma-buf, the kernel registers none",
+        ),
+        (
+            withheld("not supported"),
+            RoadTrial::Registered,
+            "CUDA gives none of it (not supported).",
+        ),
+    ] {
+        let found = findings("rdma.register", &tried(dmabuf, peermem), &["rdma"]).remove(0);
+        assert_eq!((found.outcome, found.fix), (Outcome::Pass, None));
+        assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
+        assert!(
+            found.message.starts_with("mlx5_0 registers its memory by") && found.message.contains(words),
+            "{}",
+            found.message
+        );
+        assert_eq!(found.evidence.len(), 2);
+    }
+}
+
+#[test]
+fn without_a_road_each_refusal_has_its_cure() {
+    for (dmabuf, peermem, message, cure) in [
+        (
+            95,
+            14,
+            "knows the address (errno 14)",
+            "modprobe nvidia-peermem; or see rdma.core",
+        ),
+        (93, 14, "the kernel registers none (errno 93)", "see rdma.core"),
+        (12, 12, "could not be pinned (errno 12)", "limits.memlock"),
+        (5, 1, "no memory may be locked (errno 1)", "see dmesg"),
+        (12, 22, "refused (errno 22)", "gpu.bar1"),
+    ] {
+        let facts = without_peermem(tried(refused(dmabuf), refused(peermem)));
+        assert_eq!(only("rdma.register", &facts).outcome, Outcome::Warn);
+        let found = findings("rdma.register", &facts, &["rdma"]).remove(0);
+        assert_eq!(found.outcome, Outcome::Fail);
+        assert!(found.message.contains(message), "{}", found.message);
+        let (id, command) = fix(&found);
+        assert!(command.contains(cure), "{command}");
+        assert_eq!(id == "peermem", peermem == 14);
+    }
+    let found = only("rdma.register", &tried(withheld("no dma-buf"), refused(14)));
+    let (id, command) = fix(&found);
+    assert!(id == "advice" && command.starts_with("nvidia-peermem is loaded") && command.contains("gpu.dmabuf"));
+}
+
+#[test]
+fn a_driver_that_knows_no_peer_memory_is_not_told_to_load_it() {
+    let mut facts = without_peermem(tried(refused(95), refused(14)));
+    bind(&mut facts, NIC, Some("irdma"));
+    assert_eq!(
+        fix(&only("rdma.register", &facts)),
+        ("advice", "see rdma.core, what registers a dma-buf")
+    );
+    bind(&mut facts, NIC, Some("efa"));
+    let found = only("rdma.register", &facts);
+    assert!(fix(&found).1.starts_with("modprobe efa_nv_peermem; or"));
+}
+
+#[test]
+fn what_was_not_tried_is_unknown() {
+    let denied = VerbsRefusal {
+        code: Some(13),
+        reason: "mlx5_0 cannot be opened: Permission denied (os error 13)".to_owned(),
+    };
+    let reason = || "CUDA: out of memory".to_owned();
+    let outcome = |registration| Facts {
+        registration: Some(registration),
+        ..machine()
+    };
+    let known = |known| outcome(Fact::Known(known));
+    for (facts, words) in [
+        (with("mlx5_0", CardTrial::Refused(denied)), "Permission denied"),
+        (
+            with(
+                "mlx5_9",
+                CardTrial::Opened(Roads {
+                    dmabuf: RoadTrial::Registered,
+                    peermem: RoadTrial::Registered,
+                }),
+            ),
+            "mlx5_0, its best NIC, was not tried",
+        ),
+        (
+            outcome(of_gpu(RegistrationTrial::NotTried { reason: reason() })),
+            "no memory to register",
+        ),
+        (known(RegistrationOutcome::Absent { reason: reason() }), "out of memory"),
+        (known(RegistrationOutcome::Failed { reason: reason() }), "out of memory"),
+        (known(RegistrationOutcome::Tried(Vec::new())), "CUDA does not show it"),
+        (outcome(Fact::Unknown(Why::TimedOut)), "no answer in time"),
+    ] {
+        let found = only("rdma.register", &facts);
+        assert_eq!(found.outcome, Outcome::Unknown, "{}", found.message);
+        assert!(
+            found.message.contains(words) && found.needs.is_some(),
+            "{}",
+            found.message
+        );
+    }
+}
+
+#[test]
+fn it_is_judged_where_there_are_gpus_and_cards_alone() {
+    let sound = || tried(RoadTrial::Registered, RoadTrial::Registered);
+    let skipped = |facts: &Facts| {
+        let found = only("rdma.register", facts);
+        assert_eq!(found.outcome, Outcome::Skip);
+        found.message
+    };
+    assert!(skipped(&machine()).contains("--live"));
+    let mut facts = sound();
+    facts.rdma = Fact::Known(Vec::new());
+    assert_eq!(skipped(&facts), "There is no NIC with RDMA.");
+    // Software over a network device is no card, whatever it registered.
+    let mut facts = sound();
+    if let Fact::Known(devices) = &mut facts.rdma {
+        devices[0].parent = Fact::Known(Some("eth0".to_owned()));
+    }
+    assert_eq!(skipped(&facts), "There is no NIC with RDMA.");
+    let mut facts = sound();
+    bind(&mut facts, GPU, Some("vfio-pci"));
+    assert_eq!(skipped(&facts), "This machine itself uses no GPU.");
+    // Each GPU is judged, also one that was not tried.
+    let facts = Facts {
+        registration: sound().registration,
+        ..two_gpus("0000:05:00.0")
+    };
+    let found = findings("rdma.register", &facts, &[]);
+    let outcomes: Vec<Outcome> = found.iter().map(|found| found.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Pass, Outcome::Unknown]);
+}

@@ -1,0 +1,84 @@
+//! Whether RDMA devices could register GPU memory, as tried on the live machine.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Bdf, VerbsRefusal};
+
+/// How a trial of registering GPU memory ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RegistrationOutcome {
+    /// Each GPU was tried.
+    Tried(Vec<GpuRegistration>),
+    /// There is no CUDA library, or no libibverbs, on this machine.
+    Absent {
+        /// What the loader said.
+        reason: String,
+    },
+    /// The libraries are there, and one shows no device, or refused.
+    Failed {
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// What became of one GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GpuRegistration {
+    /// Its address; none for a device that is not on PCI.
+    pub bdf: Option<Bdf>,
+    /// CUDA's number for it.
+    pub ordinal: u32,
+    /// How the trial ended.
+    pub trial: RegistrationTrial,
+}
+
+/// How the trial of a GPU ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RegistrationTrial {
+    /// There was memory, and this is what came of it with each RDMA device, by its name.
+    Tried(BTreeMap<String, CardTrial>),
+    /// There was no memory to register: the GPU is full, belongs to somebody else's process, or does not work.
+    NotTried {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What came of a GPU's memory with an RDMA device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CardTrial {
+    /// Both roads were tried.
+    Opened(Roads),
+    /// The device could not be opened.
+    Refused(VerbsRefusal),
+}
+
+/// The roads by which an RDMA device reaches GPU memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Roads {
+    /// A dma-buf of the memory.
+    pub dmabuf: RoadTrial,
+    /// The memory's address, which a peer memory client of the kernel resolves.
+    pub peermem: RoadTrial,
+}
+
+/// What came of one road.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RoadTrial {
+    /// The memory was registered, and the registration ended again.
+    Registered,
+    /// CUDA gave nothing that could be registered.
+    Withheld {
+        /// Why.
+        reason: String,
+    },
+    /// Verbs refused.
+    Refused(VerbsRefusal),
+}

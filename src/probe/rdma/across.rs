@@ -1,0 +1,370 @@
+//! Two machines: each has a parent with a child, and the parents carry what the children say. One side leads: the one that
+//! connects, or the first of two that a launcher started.
+
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::control::Message;
+use super::rendezvous::{Conditions, Error, Link, Listener, connect, from_environment, meet};
+use super::supervise::{Far, Options, joint, one, refuse};
+use super::{Part, Place, Task};
+use crate::probe::request::Request;
+use crate::probe::supervise::{Children, ProbeError, Ran};
+use crate::probe::watch::Wire;
+
+/// How long the side that connects tries, and processes that a launcher started wait for each other.
+const MEETING: Duration = Duration::from_secs(120);
+/// How long it is listened.
+const LISTENING: Duration = Duration::from_secs(24 * 3600);
+/// The other side is alive all that time: a link tells where it is not.
+const BETWEEN: Duration = Duration::from_secs(24 * 3600);
+/// How long a child may take to end by itself when the other side has.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What the parents say to each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    /// What each has, first.
+    Has {
+        /// Its machine.
+        host: String,
+        /// Its ends, in order.
+        ends: Vec<There>,
+    },
+    /// The side that leads: the next connection.
+    Begin {
+        /// Counted from 0.
+        number: u32,
+        /// What results call it.
+        subject: String,
+        /// Which of the other side's ends.
+        end: usize,
+        /// The largest message.
+        room: usize,
+    },
+    /// What its child says to the other's.
+    Say(u32, Message),
+    /// Its child has ended; badly, where there is a reason.
+    Over(u32, Option<String>),
+    /// The side that leads: that was all.
+    End,
+}
+
+/// An end of the other machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct There {
+    subject: String,
+    /// What its port and its way to the GPU carry, bytes a second.
+    limit: Option<u64>,
+}
+
+impl There {
+    fn of(place: &Place) -> Self {
+        Self {
+            subject: place.subject.clone(),
+            limit: place.rate.into_iter().chain(place.path).min(),
+        }
+    }
+}
+
+type Way<'a> = Link<'a, Word>;
+
+/// Meets the other machine and does what there is to do with it.
+pub fn run(options: &Options, children: &mut Children<'_>, places: &[Place]) -> Result<(), ProbeError> {
+    let interrupts = children.interrupts;
+    let interrupted = || interrupts.asked();
+    let (link, leads) = match met(options, children, &interrupted) {
+        Ok(met) => met,
+        Err(error) => {
+            told(children, &error);
+            return Ok(());
+        }
+    };
+    for note in link.notes() {
+        children.progress.word(&note);
+    }
+    let done = with(options, children, places, &link, leads);
+    for note in link.notes() {
+        children.report.notes.push(note);
+    }
+    match done {
+        Ok(true) => {
+            // How the other one ends after all is done changes nothing.
+            let _ = link.bye();
+            Ok(())
+        }
+        // The link says why, where it is dropped.
+        Ok(false) => Ok(()),
+        Err(error) => {
+            link.fail(&gpu::sentence(&error));
+            Err(error)
+        }
+    }
+}
+
+/// Why there is no going on.
+fn told(children: &mut Children<'_>, error: &Error) {
+    match error {
+        Error::Interrupted => {
+            children.report.complete = false;
+            let note = "Interrupted: this is what was done until then.".to_owned();
+            if !children.report.notes.contains(&note) {
+                children.report.notes.push(note);
+            }
+        }
+        error => refuse(children, error.to_string()),
+    }
+}
+
+fn met<'a>(
+    options: &Options,
+    children: &mut Children<'_>,
+    interrupted: &'a (dyn Fn() -> bool + Sync),
+) -> Result<(Way<'a>, bool), Error> {
+    let conditions = |time: Duration| Conditions {
+        version: env!("CARGO_PKG_VERSION"),
+        capabilities: &[],
+        token: None,
+        until: Instant::now() + time,
+        interrupted,
+    };
+    let progress = &mut *children.progress;
+    let mut note = |note: String| progress.word(&note);
+    match &options.far {
+        Far::At { host, port } => connect(host, *port, &conditions(MEETING), &mut note).map(|link| (link, true)),
+        Far::Comes(address) => {
+            let listener = bound(*address)?;
+            note(format!(
+                "listening at {}: gdr probe rdma HOST on the other machine",
+                listener.address()
+            ));
+            let link = listener.accept(&conditions(LISTENING), &mut note)?;
+            Ok((link, false))
+        }
+        Far::Launched(file) => {
+            let variables = |name: &str| std::env::var(name).ok();
+            let Some(place) = from_environment(&variables)? else {
+                return Err(Error::System {
+                    what: "no launcher's variables are set".to_owned(),
+                    why: "start it by srun or mpirun, or say HOST or --listen".to_owned(),
+                });
+            };
+            let everywhere = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+            let meeting = conditions(MEETING);
+            let default = place.meeting_file();
+            let file = file.as_deref().or(default.as_deref());
+            let link = meet(&place, file, everywhere, &meeting, &mut note)?;
+            Ok((link, place.rank == 0))
+        }
+        Far::Here(_) => Err(Error::System {
+            what: "both ends are on this machine".to_owned(),
+            why: "there is nobody to meet".to_owned(),
+        }),
+    }
+}
+
+/// Listens there; at all addresses of IPv4 where the machine has no other.
+fn bound(address: SocketAddr) -> Result<Listener, Error> {
+    match Listener::bind(address) {
+        Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+            Listener::bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()))
+        }
+        bound => bound,
+    }
+}
+
+/// False where it did not come to its end.
+fn with(
+    options: &Options,
+    children: &mut Children<'_>,
+    places: &[Place],
+    link: &Way<'_>,
+    leads: bool,
+) -> Result<bool, ProbeError> {
+    let ours = Word::Has {
+        host: children
+            .report
+            .host
+            .name
+            .clone()
+            .unwrap_or_else(|| "that machine".to_owned()),
+        ends: places.iter().map(There::of).collect(),
+    };
+    let theirs = match link.exchange(&ours, Instant::now() + options.scope.terms.patience) {
+        Ok(Word::Has { host, ends }) if !ends.is_empty() => (host, ends),
+        Ok(_) => return out_of_step(children),
+        Err(error) => return lost(children, &error),
+    };
+    match leads {
+        true => lead(options, children, places, link, &theirs),
+        false => follow(options, children, places, link, &theirs.0),
+    }
+}
+
+fn out_of_step(children: &mut Children<'_>) -> Result<bool, ProbeError> {
+    refuse(
+        children,
+        "the other side is out of step: is it the same version of gdr?".to_owned(),
+    );
+    Ok(false)
+}
+
+fn lost(children: &mut Children<'_>, error: &Error) -> Result<bool, ProbeError> {
+    told(children, error);
+    Ok(false)
+}
+
+fn lead(
+    options: &Options,
+    children: &mut Children<'_>,
+    places: &[Place],
+    link: &Way<'_>,
+    (host, ends): &(String, Vec<There>),
+) -> Result<bool, ProbeError> {
+    for (number, place) in (0..).zip(places) {
+        // The first with the first, and so on; where the other side has fewer, round again.
+        let end = number as usize % ends.len();
+        let far = &ends[end];
+        let limit = There::of(place).limit.into_iter().chain(far.limit).min();
+        let subject = joint(&place.subject, &format!("{host} {}", far.subject));
+        let task = one(options, subject.clone(), Part::Lead(place.clone()), limit);
+        let begin = Word::Begin {
+            number,
+            subject,
+            end,
+            room: task.room,
+        };
+        if let Err(error) = link.send(&begin) {
+            return lost(children, &error);
+        }
+        if !carried(children, link, number, task)? {
+            return Ok(false);
+        }
+    }
+    match link.send(&Word::End) {
+        Ok(()) => Ok(true),
+        Err(error) => lost(children, &error),
+    }
+}
+
+fn follow(
+    options: &Options,
+    children: &mut Children<'_>,
+    places: &[Place],
+    link: &Way<'_>,
+    host: &str,
+) -> Result<bool, ProbeError> {
+    let mut served = 0;
+    loop {
+        match link.receive(Instant::now() + BETWEEN) {
+            Ok(Word::Begin {
+                number,
+                subject,
+                end,
+                room,
+            }) => {
+                let Some(place) = places.get(end).filter(|_| room <= super::plan::MOST) else {
+                    return out_of_step(children);
+                };
+                let part = Part::Follow(place.clone());
+                let task = Task {
+                    room,
+                    ..one(options, subject, part, None)
+                };
+                if !carried(children, link, number, task)? {
+                    return Ok(false);
+                }
+                served += 1;
+            }
+            // Of a connection that has ended.
+            Ok(Word::Say(..) | Word::Over(..)) => {}
+            Ok(Word::End) => {
+                let note = format!("{host} led, and has the figures; connections that were served here: {served}.");
+                children.report.notes.push(note);
+                return Ok(true);
+            }
+            Ok(Word::Has { .. }) => return out_of_step(children),
+            Err(error) => return lost(children, &error),
+        }
+    }
+}
+
+/// Runs a child, and carries what it says and hears; false where there is no going on.
+fn carried(children: &mut Children<'_>, link: &Way<'_>, number: u32, task: Task) -> Result<bool, ProbeError> {
+    let (hears, ours) = UnixStream::pair()?;
+    let (stop, stops) = UnixStream::pair()?;
+    let subject = task.subject.clone();
+    // What broke the link, where something did.
+    let broken: Mutex<Option<Error>> = Mutex::new(None);
+    let keep = |error: Error| {
+        let mut kept = broken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        kept.get_or_insert(error);
+    };
+    let ran: Result<Ran, ProbeError> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if let Err(error) = carry(link, number, &ours) {
+                keep(error);
+                // The child hears of it and tells what it has; one that is busy with other things is ended.
+                std::thread::sleep(GRACE);
+                let _ = stops.shutdown(Shutdown::Both);
+            }
+        });
+        let wire = Wire {
+            hears: Stdio::from(OwnedFd::from(hears)),
+            stop,
+        };
+        let request = Request::Rdma(Box::new(task));
+        let ran = children.run_with(&subject, &request, &[], Some(wire), &mut |message| {
+            // A link that broke is seen by who reads it.
+            let _ = link.send(&Word::Say(number, message));
+        });
+        let why = match &ran {
+            Ok(ran) => ran.trouble.clone(),
+            Err(error) => Some(gpu::sentence(error)),
+        };
+        let _ = link.send(&Word::Over(number, why));
+        ran
+    });
+    let ran = ran?;
+    match broken.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        Some(error) => lost(children, &error),
+        None => Ok(ran.go_on),
+    }
+}
+
+/// Carries what the other side's child says, until that has ended.
+fn carry(link: &Way<'_>, number: u32, mut to: &UnixStream) -> Result<(), Error> {
+    // A child that has ended needs to hear nothing.
+    let mut hand = |message: &Message| {
+        if let Ok(line) = serde_json::to_string(message) {
+            let _ = to.write_all(format!("{line}\n").as_bytes());
+        }
+    };
+    let ended = loop {
+        match link.receive(Instant::now() + BETWEEN) {
+            Ok(Word::Say(of, message)) if of == number => hand(&message),
+            Ok(Word::Over(of, why)) if of == number => {
+                if let Some(why) = why {
+                    hand(&Message::Failed(why));
+                }
+                break Ok(());
+            }
+            Ok(_) => {}
+            Err(error) => {
+                hand(&Message::Failed(error.to_string()));
+                break Err(error);
+            }
+        }
+    };
+    // It is closed for the child once what was said is read.
+    let _ = to.shutdown(Shutdown::Write);
+    ended
+}

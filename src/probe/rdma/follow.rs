@@ -1,0 +1,213 @@
+//! The end that follows: it does its part of each step, and tells what it found where the bytes arrived.
+
+use std::time::Duration;
+
+use gpu::Pattern;
+
+use super::control::{Control, Flow, Kind, Message, Step};
+use super::end::{End, half};
+use super::joined::{Joined, ROUTE, heard, join};
+use super::lead::{allowance, offers, told, word};
+use super::staged;
+use super::stream::{Receiving, SAID, drive};
+use super::turns::{First, play, prepare};
+use crate::probe::events::Teller;
+use crate::probe::statistics::Figures;
+use crate::probe::trouble::Trouble;
+
+/// However long the other end takes between two steps: it is heard where it ends.
+const BETWEEN: Duration = Duration::from_secs(60);
+/// No step takes longer.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Does what the other end says, until that says that it was all.
+pub fn follow(
+    end: &mut End,
+    room: usize,
+    control: &mut dyn Control,
+    teller: Option<&mut Teller<'_>>,
+) -> Result<(), Trouble> {
+    obey(end, room, control, teller).map_err(|trouble| told(Some(end), control, trouble))
+}
+
+fn obey(
+    end: &mut End,
+    room: usize,
+    control: &mut dyn Control,
+    mut teller: Option<&mut Teller<'_>>,
+) -> Result<(), Trouble> {
+    let mut doing = |what: &str, time: Duration| match &mut teller {
+        Some(teller) => teller.doing_for(what, time),
+        None => Ok(()),
+    };
+    let other = offers(end, control, room)?;
+    let mut joined = Vec::new();
+    loop {
+        doing("the other side to begin its next step", BETWEEN)?;
+        let Message::Step(step) = heard(control, BETWEEN)? else {
+            return Err(Trouble::OutOfStep);
+        };
+        let found = match step {
+            Step::End => return Ok(()),
+            Step::Connect { transport, pairs } => {
+                // The old one ends before the new one is made.
+                drop(std::mem::take(&mut joined));
+                joined = join(end, transport, pairs, &other, control)?;
+                continue;
+            }
+            Step::Verify { kind, bytes, seeds } => {
+                doing("a message that is verified", allowance(bytes))?;
+                verified(end, first(&mut joined)?, control, kind, within(bytes, room)?, seeds)?
+            }
+            Step::Stream(flow) => {
+                doing("messages of the other side", allowed(flow.time))?;
+                within(flow.bytes, room)?;
+                streamed(end, &mut joined, flow, control)?
+            }
+            Step::Both(flow) => {
+                doing("messages both ways", allowed(flow.time))?;
+                within(flow.bytes, room)?;
+                control.tell(Message::Ready)?;
+                let samples = drive(end, &mut joined, flow, true, control)?;
+                done(control, allowed(flow.time))?;
+                let seconds = Figures::of(&samples).map_or(0.0, |figures| figures.median);
+                control.tell(Message::Took(seconds))?;
+                None
+            }
+            Step::Staged(flow) => {
+                doing("chunks of the other side", allowed(flow.time))?;
+                within(flow.bytes, room)?;
+                let joined = first(&mut joined)?;
+                before(end, flow)?;
+                staged::prepare(end, joined, flow)?;
+                control.tell(Message::Ready)?;
+                staged::receive(end, joined, flow, control)?;
+                done(control, allowed(flow.time))?;
+                compared(end, flow)?
+            }
+            Step::Turns {
+                kind,
+                bytes,
+                count,
+                time,
+            } => {
+                let time = allowed(time);
+                doing("messages there and back", time)?;
+                let joined = first(&mut joined)?;
+                prepare(end, joined, kind, within(bytes, room)?, count)?;
+                control.tell(Message::Ready)?;
+                if kind == Kind::Write || kind.is_received() {
+                    play(end, joined, kind, (bytes, count), First::They, control)?;
+                }
+                done(control, time)?;
+                None
+            }
+        };
+        control.tell(Message::Found(found))?;
+    }
+}
+
+/// What the other side asks for fits into this side's memory: it may be another program.
+fn within(bytes: usize, room: usize) -> Result<usize, Trouble> {
+    match (1..=half(room)).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err(Trouble::OutOfStep),
+    }
+}
+
+fn first(joined: &mut [Joined]) -> Result<&mut Joined, Trouble> {
+    joined.first_mut().ok_or(Trouble::OutOfStep)
+}
+
+/// What the other side asks for, and no more than a person waits: it may be another program.
+fn allowed(time: Duration) -> Duration {
+    time.min(LONGEST)
+}
+
+/// Waits until the other end has done its part.
+fn done(control: &mut dyn Control, time: Duration) -> Result<(), Trouble> {
+    match heard(control, time)? {
+        Message::Done => Ok(()),
+        _ => Err(Trouble::OutOfStep),
+    }
+}
+
+/// What is read from here, or what is here before something arrives.
+fn before(end: &End, flow: Flow) -> Result<(), Trouble> {
+    match flow.seeds {
+        Some([sent, _]) if flow.kind == Kind::Read => end.fill(flow.bytes, Pattern::new(sent)),
+        Some([_, before]) => end.fill(flow.bytes, Pattern::new(before)),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong with what arrived.
+fn compared(end: &End, flow: Flow) -> Result<Option<String>, Trouble> {
+    match flow.seeds {
+        Some([sent, _]) if flow.kind != Kind::Read => {
+            let wrong = end.check(flow.bytes, Pattern::new(sent))?;
+            Ok(wrong.map(|wrong| wrong.to_string()))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn streamed(
+    end: &End,
+    joined: &mut [Joined],
+    flow: Flow,
+    control: &mut dyn Control,
+) -> Result<Option<String>, Trouble> {
+    before(end, flow)?;
+    if flow.kind.is_received() {
+        let receiving = Receiving::begin(end, joined, flow)?;
+        control.tell(Message::Ready)?;
+        receiving.finish(end, joined, control)?;
+    } else {
+        control.tell(Message::Ready)?;
+    }
+    done(control, allowed(flow.time))?;
+    compared(end, flow)
+}
+
+fn verified(
+    end: &End,
+    joined: &mut Joined,
+    control: &mut dyn Control,
+    kind: Kind,
+    bytes: usize,
+    [sent, before]: [u64; 2],
+) -> Result<Option<String>, Trouble> {
+    match kind {
+        Kind::Read => end.fill(bytes, Pattern::new(sent))?,
+        _ if kind.is_atomic() => end.store.set_word(before)?,
+        _ => end.fill(bytes, Pattern::new(before))?,
+    }
+    end.leave(0, bytes)?;
+    if kind.is_received() {
+        let message = end.region().piece(0, bytes)?;
+        match &joined.datagram {
+            None => joined.pair.receive(1, &[message])?,
+            // The route that it came by goes elsewhere.
+            Some(_) => joined
+                .pair
+                .receive(1, &[end.region().piece(joined.half, ROUTE)?, message])?,
+        }
+    }
+    control.tell(Message::Ready)?;
+    let mut said = None;
+    if kind.is_received() {
+        let arrived = joined.received.wait(control)?.iter().flatten().next();
+        said = arrived.and_then(|completion| completion.outcome.ok()?.immediate);
+    }
+    done(control, allowance(bytes))?;
+    end.arrive(0, bytes)?;
+    if said != kind.has_immediate().then_some(SAID) {
+        return Ok(Some(format!("the immediate data is {said:x?}, and {SAID:#x} was sent")));
+    }
+    match kind {
+        Kind::Read => Ok(None),
+        _ if kind.is_atomic() => word(end, sent),
+        _ => Ok(end.check(bytes, Pattern::new(sent))?.map(|wrong| wrong.to_string())),
+    }
+}

@@ -1,0 +1,236 @@
+//! A connection: queue pairs that are joined with the other end's, and what completes in them.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use verbs::{
+    Access, Address, Behaviour, Completion, CompletionQueue, Datagram, Peer, QueuePair, QueuePairOptions, Remote,
+    Route, Rts, Transport,
+};
+
+use super::control::{Control, Endpoint, Message, Offer};
+use super::end::End;
+use crate::probe::trouble::Trouble;
+
+/// Requests to send that a queue holds.
+const DEPTH: u32 = 128;
+/// Buffers to receive into: more than messages are on their way, so that none has to be sent again.
+pub const BUFFERS: u32 = 512;
+/// Bytes that go with a request, where the card has room for so many.
+pub const INLINE: u32 = 64;
+/// What the card puts before a datagram: the route it came by.
+pub const ROUTE: usize = 40;
+/// Any number does; one that comes round soon shows that it may.
+const FIRST_PACKET: u32 = 0xff_ff00;
+/// Both ends know it.
+const QKEY: u32 = 0x0067_6472;
+/// How often it is looked at a queue or a byte before it is looked at the clock and for the other end: what that costs must not be part
+/// of a turn, also where the CPU is an emulated one.
+const LOOKS: u32 = 4096;
+
+/// After so many looks in vain somebody else may run. On a single CPU who looks all the time keeps from it what it looks for;
+/// elsewhere no answer of a card takes so long.
+static POLITE: LazyLock<u32> = LazyLock::new(|| match std::thread::available_parallelism() {
+    Ok(cpus) if cpus.get() < 2 => 4,
+    _ => LOOKS,
+});
+
+/// Counts the CPUs, before the ends keep to some of them.
+pub fn count_cpus() {
+    LazyLock::force(&POLITE);
+}
+
+/// A queue pair that is joined with one of the other end.
+pub struct Joined {
+    pub pair: QueuePair<Rts>,
+    pub sent: Queue,
+    pub received: Queue,
+    /// The other end's memory.
+    pub remote: Remote,
+    /// Where the two halves of that meet.
+    pub half: usize,
+    /// Where datagrams go.
+    pub datagram: Option<Datagram>,
+}
+
+/// In the names of results.
+pub fn name(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Rc => "rc",
+        Transport::Uc => "uc",
+        Transport::Ud => "ud",
+    }
+}
+
+/// Joins so many queue pairs with those of an end that does the same.
+pub fn join(
+    end: &End,
+    transport: Transport,
+    pairs: u32,
+    other: &Offer,
+    control: &mut dyn Control,
+) -> Result<Vec<Joined>, Trouble> {
+    let access = match transport {
+        Transport::Rc => Access::ALL,
+        Transport::Uc | Transport::Ud => Access {
+            remote_read: false,
+            remote_atomic: false,
+            ..Access::ALL
+        },
+    };
+    let options = QueuePairOptions {
+        receive_depth: BUFFERS,
+        // A datagram comes with its route.
+        receive_pieces: if transport == Transport::Ud { 2 } else { 1 },
+        // The CPU takes along what is inline, and reaches no GPU's memory.
+        inline_bytes: if end.way.road.is_none() { INLINE } else { 0 },
+        ..QueuePairOptions::of(transport, DEPTH)
+    };
+    let mut made = Vec::new();
+    for _ in 0..pairs {
+        let (sent, received) = (end.context.completions(DEPTH)?, end.context.completions(BUFFERS)?);
+        let pair = end.domain.queue_pair(options, &sent, &received)?;
+        made.push((pair.init(end.port.number, access, QKEY)?, sent, received));
+    }
+    let endpoint = |number| Endpoint {
+        queue_pair: number,
+        first_packet: FIRST_PACKET,
+    };
+    control.tell(Message::Pairs(
+        made.iter().map(|(pair, ..)| endpoint(pair.number())).collect(),
+    ))?;
+    let theirs = match heard(control, Duration::ZERO)? {
+        Message::Pairs(theirs) if theirs.len() == made.len() => theirs,
+        _ => return Err(Trouble::OutOfStep),
+    };
+    let route = Route::of(end.port.number, end.gid.map_or(0, |gid| gid.index as u8));
+    let behaviour = Behaviour {
+        // Four seconds for an answer: a machine that is emulated, or busy, may be late.
+        timeout: 20,
+        reads: end.reads.min(other.reads).max(1),
+        ..Behaviour::of(end.mtu.min(other.mtu))
+    };
+    let mut joined = Vec::new();
+    for ((pair, sent, received), endpoint) in made.into_iter().zip(theirs) {
+        let address = Address {
+            lid: other.lid,
+            gid: other.gid,
+        };
+        let peer = Peer {
+            address,
+            queue_pair: endpoint.queue_pair,
+            first_packet: endpoint.first_packet,
+        };
+        let pair = pair.ready_to_receive(route, peer, behaviour)?;
+        joined.push(Joined {
+            pair: pair.ready_to_send(FIRST_PACKET, behaviour)?,
+            sent: Queue::new(sent, end.patience),
+            received: Queue::new(received, end.patience),
+            remote: Remote {
+                address: other.address,
+                rkey: other.rkey,
+            },
+            half: other.half as usize,
+            datagram: match transport {
+                Transport::Ud => Some(end.domain.datagram(route, address, endpoint.queue_pair, QKEY)?),
+                Transport::Rc | Transport::Uc => None,
+            },
+        });
+    }
+    Ok(joined)
+}
+
+/// What the other end says next, which may take so long.
+pub fn heard(control: &mut dyn Control, patience: Duration) -> Result<Message, Trouble> {
+    match control.hear(patience)? {
+        Message::Failed(why) => Err(Trouble::Far(why)),
+        message => Ok(message),
+    }
+}
+
+/// Completions, and how long one may take.
+pub struct Queue {
+    queue: CompletionQueue,
+    patience: Duration,
+    taken: [Option<Completion>; 16],
+}
+
+impl Queue {
+    fn new(queue: CompletionQueue, patience: Duration) -> Self {
+        Self {
+            queue,
+            patience,
+            taken: [None; 16],
+        }
+    }
+
+    /// Those that are there, at most 16; a request that failed is an error.
+    pub fn look(&mut self) -> Result<&[Option<Completion>], Trouble> {
+        let count = self.queue.poll(&mut self.taken)?;
+        let taken = &self.taken[..count];
+        match taken.iter().flatten().find_map(|completion| completion.outcome.err()) {
+            Some(failure) => Err(Trouble::Work(failure)),
+            None => Ok(taken),
+        }
+    }
+
+    /// Waits until there is one at least.
+    pub fn wait(&mut self, control: &mut dyn Control) -> Result<&[Option<Completion>], Trouble> {
+        let mut waiting = Waiting::new(self.patience);
+        loop {
+            let count = self.look()?.len();
+            if count > 0 {
+                return Ok(&self.taken[..count]);
+            }
+            waiting.look("a completion", control)?;
+        }
+    }
+}
+
+/// Looks at something over and over, and now and then at the clock.
+pub struct Waiting {
+    begun: Option<Instant>,
+    patience: Duration,
+    looks: u32,
+    /// Looks until somebody else is let run.
+    polite: u32,
+}
+
+impl Waiting {
+    /// Begins.
+    pub fn new(patience: Duration) -> Self {
+        Self {
+            begun: None,
+            patience,
+            looks: 0,
+            polite: *POLITE,
+        }
+    }
+
+    /// It was looked at the clock.
+    pub fn is_long(&self) -> bool {
+        self.looks.is_multiple_of(LOOKS)
+    }
+
+    /// It was not there yet; now and then the other end may have said why.
+    pub fn look(&mut self, what: &'static str, control: &mut dyn Control) -> Result<(), Trouble> {
+        self.looks += 1;
+        // A power of two: no division between two looks.
+        if self.looks & (self.polite - 1) == 0 {
+            std::thread::yield_now();
+        }
+        if self.looks.is_multiple_of(LOOKS) {
+            if let Some(why) = control.look()? {
+                return Err(Trouble::Far(why));
+            }
+            let begun = *self.begun.get_or_insert_with(Instant::now);
+            if begun.elapsed() > self.patience {
+                return Err(Trouble::Late {
+                    what,
+                    patience: self.patience,
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! Memory under test: filled, emptied and compared by other means than the card that moves it.
+
+use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, Pattern, Stream, pointer};
+use verbs::{Buffer, Pages};
+
+use super::Memory;
+use crate::probe::integrity::{Wrong, by_kernel, by_slice};
+use crate::probe::trouble::Trouble;
+
+/// GPU memory is taken in pieces of so many bytes: then its pages are nobody else's, and whole.
+const GPU_PAGE: usize = 2 << 20;
+/// Fewer bytes than these are compared by the CPU: a kernel compares words.
+const WORDS: usize = 4096;
+
+/// The memory of an end.
+pub enum Store {
+    /// The host's own.
+    Host(Buffer),
+    /// The host's, pinned by a GPU's driver.
+    Pinned(HostMemory),
+    /// A GPU's.
+    Device {
+        /// It.
+        memory: DeviceMemory,
+        /// What fills, empties and compares it.
+        stream: Stream,
+    },
+}
+
+impl Store {
+    /// So many bytes at least.
+    pub fn take(memory: &Memory, bytes: usize) -> Result<Self, Trouble> {
+        Ok(match memory {
+            Memory::Host => Self::Host(Buffer::new(bytes, Pages::Ordinary)?),
+            Memory::Huge => Self::Host(Buffer::new(bytes, Pages::Huge)?),
+            Memory::Pinned(target) => Self::Pinned(target.open()?.pinned(bytes)?),
+            Memory::Gpu(target, _) => Self::of(&target.open()?, bytes)?,
+        })
+    }
+
+    fn of(gpu: &Gpu, bytes: usize) -> Result<Self, Trouble> {
+        let memory = gpu.allocate(Allocation::Malloc, bytes.next_multiple_of(GPU_PAGE))?;
+        if !gpu.is_sim() {
+            // Else a synchronous copy may return before it is done, and a card reads what was there before. A driver that does not
+            // know it is asked for no such copies here: each is waited for.
+            let _ = pointer::set_sync_memops(memory.address());
+        }
+        Ok(Self::Device {
+            stream: gpu.stream()?,
+            memory,
+        })
+    }
+
+    /// The GPU's memory and what works on it, where it is a GPU's.
+    pub fn device(&self) -> Option<(&DeviceMemory, &Stream)> {
+        match self {
+            Self::Device { memory, stream } => Some((memory, stream)),
+            Self::Host(_) | Self::Pinned(_) => None,
+        }
+    }
+
+    fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Trouble> {
+        match self {
+            Self::Host(buffer) => buffer.write(offset, bytes)?,
+            Self::Pinned(memory) => memory.write(offset, bytes)?,
+            Self::Device { memory, stream } => stream.write(memory, offset, bytes)?,
+        }
+        Ok(())
+    }
+
+    fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Trouble> {
+        match self {
+            Self::Host(buffer) => buffer.read(offset, bytes)?,
+            Self::Pinned(memory) => memory.read(offset, bytes)?,
+            Self::Device { memory, stream } => {
+                settle(memory.gpu());
+                stream.read(memory, offset, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a pattern to its start.
+    pub fn fill(&self, bytes: usize, pattern: Pattern) -> Result<(), Trouble> {
+        if let (Self::Device { memory, stream }, true) = (self, in_words(bytes)) {
+            stream.fill_pattern(memory, 0, bytes, pattern, 0)?;
+            return Ok(stream.synchronize()?);
+        }
+        let mut text = vec![0; bytes.next_multiple_of(4)];
+        pattern.fill(&mut text, 0);
+        self.write(0, &text[..bytes])
+    }
+
+    /// Compares its start, the bytes after the last whole word too: GPU memory by a kernel, and host memory by the CPU.
+    pub fn check(&self, bytes: usize, pattern: Pattern) -> Result<Option<Wrong>, Trouble> {
+        if let (Self::Device { memory, stream }, true) = (self, in_words(bytes)) {
+            settle(memory.gpu());
+            return Ok(by_kernel(stream, memory, bytes, pattern)?);
+        }
+        let mut seen = vec![0; bytes.next_multiple_of(4)];
+        pattern.fill(&mut seen, 0);
+        self.read(0, &mut seen[..bytes])?;
+        Ok(by_slice(&seen, pattern)?)
+    }
+
+    /// Writes its first 64-bit word.
+    pub fn set_word(&self, value: u64) -> Result<(), Trouble> {
+        self.write(0, &value.to_ne_bytes())
+    }
+
+    /// Its first 64-bit word.
+    pub fn word(&self) -> Result<u64, Trouble> {
+        let mut bytes = [0; 8];
+        self.read(0, &mut bytes)?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+
+    /// Zeroes from there on.
+    pub fn clear(&self, offset: usize, bytes: usize) -> Result<(), Trouble> {
+        match self {
+            Self::Host(buffer) => Ok(buffer.fill(offset, bytes, 0)?),
+            Self::Pinned(_) => self.write(offset, &vec![0; bytes]),
+            Self::Device { memory, stream } => {
+                stream.fill(memory, offset, bytes, 0)?;
+                Ok(stream.synchronize()?)
+            }
+        }
+    }
+
+    /// Whether the CPU sees each byte as soon as a card has written it.
+    pub fn is_seen(&self) -> bool {
+        matches!(self, Self::Host(_) | Self::Pinned(_))
+    }
+
+    /// One byte, as a card last wrote it: what comes before it in a message is there too.
+    pub fn load(&self, offset: usize) -> Result<u8, Trouble> {
+        match self {
+            Self::Host(buffer) => Ok(buffer.load(offset)?),
+            Self::Pinned(memory) => {
+                let word = memory.load_u32(offset & !3)?.to_ne_bytes();
+                Ok(word[offset & 3])
+            }
+            Self::Device { .. } => {
+                let mut byte = [0];
+                self.read(offset, &mut byte)?;
+                Ok(byte[0])
+            }
+        }
+    }
+
+    /// Writes one byte.
+    pub fn store(&self, offset: usize, value: u8) -> Result<(), Trouble> {
+        match self {
+            Self::Host(buffer) => Ok(buffer.store(offset, value)?),
+            Self::Pinned(_) | Self::Device { .. } => self.write(offset, &[value]),
+        }
+    }
+}
+
+fn in_words(bytes: usize) -> bool {
+    bytes >= WORDS && bytes.is_multiple_of(4)
+}
+
+/// What a card has written is to be there for what the GPU does next. Where the GPU orders it so by itself, or the driver knows
+/// no such call, there is nothing to do.
+fn settle(gpu: &Gpu) {
+    let _ = gpu.flush_remote_writes(false);
+}

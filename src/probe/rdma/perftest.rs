@@ -1,0 +1,86 @@
+//! The commands of perftest for the same ports, memory and sizes: the yardstick, for who wants to see it with other eyes.
+
+use super::supervise::{Far, Options};
+use crate::model::{ProbeReport, ProbedEnd};
+
+/// Their lines: what to start at the far side, and what at the near one.
+pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
+    let sizes = options.scope.terms.rdma_sizes();
+    let Some(largest) = sizes.last().copied() else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    let ends: Vec<&ProbedEnd> = report.ends.iter().filter(|end| !end.far).collect();
+    let followed: Vec<&ProbedEnd> = report.ends.iter().filter(|end| end.far).collect();
+    let (host, listens) = match &options.far {
+        Far::At { host, .. } => (host.as_str(), false),
+        Far::Here(_) => ("localhost", false),
+        Far::Comes(_) | Far::Launched(_) => ("HOST", true),
+    };
+    for (number, near) in ends.iter().enumerate() {
+        // On another machine the far end is what it is there.
+        let far = followed
+            .iter()
+            .find(|far| far.subject == near.subject)
+            .or(followed.get(number))
+            .copied();
+        for (tool, bytes) in [("ib_write_bw", largest), ("ib_read_bw", largest), ("ib_send_lat", 8)] {
+            lines.push(format!(
+                "perftest, far side:  {}",
+                command(tool, far.unwrap_or(near), bytes, options, None)
+            ));
+            lines.push(format!(
+                "perftest, near side: {}",
+                command(tool, near, bytes, options, Some(host))
+            ));
+        }
+    }
+    if lines.is_empty() && listens {
+        for end in followed {
+            lines.push(format!(
+                "perftest, far side:  {}",
+                command("ib_write_bw", end, largest, options, None)
+            ));
+        }
+    }
+    let on_gpu = report.ends.iter().any(|end| end.memory == "gpu");
+    if on_gpu && !lines.is_empty() {
+        lines.push(
+            "perftest needs a build with CUDA for --use_cuda (./configure CUDA_H_PATH=…/cuda.h); the packages of distributions \
+             have none."
+                .to_owned(),
+        );
+    }
+    lines
+}
+
+fn command(tool: &str, end: &ProbedEnd, bytes: usize, options: &Options, host: Option<&str>) -> String {
+    let mut words = vec![
+        tool.to_owned(),
+        format!("-d {}", end.device),
+        format!("-i {}", end.port),
+    ];
+    if let Some(index) = end.gid_index.filter(|_| end.link_layer == "Ethernet") {
+        words.push(format!("-x {index}"));
+    }
+    words.push(format!("-s {bytes}"));
+    words.push("-F".to_owned());
+    if tool.ends_with("_bw") {
+        words.push("--report_gbits".to_owned());
+        if options.queue_pairs > 1 {
+            words.push(format!("-q {}", options.queue_pairs));
+        }
+    }
+    if end.memory == "gpu" {
+        let number = end
+            .gpu
+            .as_deref()
+            .and_then(|gpu| gpu.split(' ').next()?.strip_prefix("GPU"));
+        words.push(format!("--use_cuda={}", number.unwrap_or("0")));
+        if end.road.as_deref() == Some("dmabuf") {
+            words.push("--use_cuda_dmabuf".to_owned());
+        }
+    }
+    words.extend(host.map(str::to_owned));
+    words.join(" ")
+}

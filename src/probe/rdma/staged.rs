@@ -1,0 +1,208 @@
+//! GPU memory to GPU memory without GPUDirect RDMA: copies through pinned memory on both sides, in chunks that overlap. What
+//! GPUDirect saves is the difference.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use gpu::{DeviceMemory, Event, HostMemory, Stream};
+use verbs::{Region, Request, Work};
+
+use super::control::{Control, Flow};
+use super::end::End;
+use super::joined::{Joined, Waiting};
+use crate::probe::trouble::Trouble;
+
+/// What is copied and sent at a time: long enough for a copy engine, and short enough to overlap.
+const CHUNK: usize = 512 << 10;
+/// So many chunks are on their way.
+const SLOTS: usize = 8;
+/// So many messages, at least, are timed together.
+const BLOCK: usize = 4;
+/// The pinned memory that this needs.
+pub const STAGING: usize = CHUNK * SLOTS;
+
+/// What one side works with.
+struct Stage<'e> {
+    host: &'e HostMemory,
+    region: &'e Region,
+    memory: &'e DeviceMemory,
+    stream: &'e Stream,
+    /// One for each slot.
+    copied: Vec<Event>,
+}
+
+/// Where a message's chunk is, and its bytes.
+#[derive(Debug, Clone, Copy)]
+struct Chunk {
+    number: usize,
+    offset: usize,
+    bytes: usize,
+}
+
+impl Chunk {
+    /// The one of this number, of messages of so many bytes.
+    fn of(number: usize, message: usize) -> Self {
+        let offset = number % chunks(message) * CHUNK;
+        Self {
+            number,
+            offset,
+            bytes: CHUNK.min(message - offset),
+        }
+    }
+
+    fn slot(self) -> usize {
+        self.number % SLOTS
+    }
+}
+
+fn chunks(message: usize) -> usize {
+    message.div_ceil(CHUNK).max(1)
+}
+
+impl<'e> Stage<'e> {
+    fn of(end: &'e End) -> Result<Self, Trouble> {
+        let (Some((host, region)), Some((memory, stream))) = (&end.way.pinned, end.store.device()) else {
+            return Err(Trouble::OutOfStep);
+        };
+        let copied: Result<Vec<Event>, _> = (0..SLOTS).map(|_| memory.gpu().event()).collect();
+        Ok(Self {
+            host,
+            region,
+            memory,
+            stream,
+            copied: copied?,
+        })
+    }
+
+    /// Posts a buffer for what arrives in a slot.
+    fn expect(&self, joined: &mut Joined, slot: usize) -> Result<(), Trouble> {
+        let piece = self.region.piece(slot * CHUNK, CHUNK)?;
+        Ok(joined.pair.receive(slot as u64, &[piece])?)
+    }
+}
+
+/// Sends so many messages, chunk by chunk: copied to pinned memory, sent from there, and sent on when the other end says that it
+/// has copied what was in the slot. Seconds for one message, a sample for a few of them.
+pub fn send(end: &End, joined: &mut Joined, flow: Flow, control: &mut dyn Control) -> Result<Vec<f64>, Trouble> {
+    let stage = Stage::of(end)?;
+    let total = chunks(flow.bytes) * flow.count as usize;
+    // What the other end says is nothing but that it says something.
+    for _ in 0..SLOTS.min(total) {
+        joined.pair.receive(0, &[])?;
+    }
+    let mut copying = VecDeque::new();
+    let (mut begun, mut sent, mut freed) = (0, 0, 0);
+    let mut marks = Vec::new();
+    let mut waiting = Waiting::new(end.patience);
+    while freed < total || sent < total {
+        let mut any = false;
+        while begun < total && begun - freed < SLOTS {
+            let chunk = Chunk::of(begun, flow.bytes);
+            let Chunk { offset, bytes, .. } = chunk;
+            stage
+                .stream
+                .download(stage.host, chunk.slot() * CHUNK, stage.memory, offset, bytes)?;
+            stage.stream.record(&stage.copied[chunk.slot()])?;
+            copying.push_back(chunk);
+            begun += 1;
+        }
+        while let Some(chunk) = copying.front().copied() {
+            if !stage.copied[chunk.slot()].is_done()? {
+                break;
+            }
+            copying.pop_front();
+            let pieces = [stage.region.piece(chunk.slot() * CHUNK, chunk.bytes)?];
+            joined.pair.send(&Request::new(0, Work::Send(None), &pieces))?;
+            any = true;
+        }
+        sent += joined.sent.look()?.len();
+        let said = joined.received.look()?.len();
+        for _ in 0..said {
+            freed += 1;
+            if freed + SLOTS <= total {
+                joined.pair.receive(0, &[])?;
+            }
+        }
+        // Several may come at once: a time is that of all messages since the one before.
+        let messages = freed / chunks(flow.bytes);
+        if marks.last().is_none_or(|(_, before)| messages >= before + BLOCK) {
+            marks.push((Instant::now(), messages));
+        }
+        match any || said > 0 {
+            true => waiting = Waiting::new(end.patience),
+            false => waiting.look("a chunk to arrive", control)?,
+        }
+    }
+    let seconds = |pair: &[(Instant, usize)]| {
+        let time = pair[1].0.duration_since(pair[0].0);
+        time.as_secs_f64() / (pair[1].1 - pair[0].1) as f64
+    };
+    Ok(marks.windows(2).map(seconds).collect())
+}
+
+/// The other side's buffers, before it is sent to.
+pub fn prepare(end: &End, joined: &mut Joined, flow: Flow) -> Result<(), Trouble> {
+    let stage = Stage::of(end)?;
+    let total = chunks(flow.bytes) * flow.count as usize;
+    (0..SLOTS.min(total)).try_for_each(|slot| stage.expect(joined, slot))
+}
+
+/// Receives them: what arrives is copied to GPU memory, and the slot given free.
+pub fn receive(end: &End, joined: &mut Joined, flow: Flow, control: &mut dyn Control) -> Result<(), Trouble> {
+    let stage = Stage::of(end)?;
+    let total = chunks(flow.bytes) * flow.count as usize;
+    let mut copying = VecDeque::new();
+    let (mut arrived, mut sent, mut freed) = (0, 0, 0);
+    let mut waiting = Waiting::new(end.patience);
+    while freed < total || sent < total {
+        let said = joined.received.look()?.len();
+        for _ in 0..said {
+            // They arrive in the order in which they were sent, and take the slots in the order in which these were posted.
+            let chunk = Chunk::of(arrived, flow.bytes);
+            let Chunk { offset, bytes, .. } = chunk;
+            stage
+                .stream
+                .upload(stage.memory, offset, stage.host, chunk.slot() * CHUNK, bytes)?;
+            stage.stream.record(&stage.copied[chunk.slot()])?;
+            copying.push_back(chunk);
+            arrived += 1;
+        }
+        let mut any = said > 0;
+        while let Some(chunk) = copying.front().copied() {
+            if !stage.copied[chunk.slot()].is_done()? {
+                break;
+            }
+            copying.pop_front();
+            freed += 1;
+            // Its buffer is posted before the other end may send again.
+            if freed + SLOTS <= total {
+                stage.expect(joined, chunk.slot())?;
+            }
+            joined.pair.send(&Request::new(0, Work::Send(None), &[]))?;
+            any = true;
+        }
+        sent += joined.sent.look()?.len();
+        match any {
+            true => waiting = Waiting::new(end.patience),
+            false => waiting.look("a chunk of the other end", control)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_cut_into_chunks_and_the_next_begins_at_its_start() {
+        let message = 2 * CHUNK + 8;
+        assert_eq!([1, CHUNK, CHUNK + 1, message].map(chunks), [1, 1, 2, 3]);
+        let places: Vec<_> = (0..4)
+            .map(|number| Chunk::of(number, message))
+            .map(|chunk| (chunk.offset, chunk.bytes))
+            .collect();
+        assert_eq!(places, [(0, CHUNK), (CHUNK, CHUNK), (2 * CHUNK, 8), (0, CHUNK)]);
+        assert_eq!(Chunk::of(SLOTS + 3, message).slot(), 3);
+    }
+}

@@ -1,0 +1,266 @@
+//! What cards moved: how each end was reached, latencies and bandwidths by size, and GPUs against cards.
+
+use std::collections::BTreeSet;
+
+use super::grid::grid;
+use super::table::{troubles, verified};
+use super::{INDENT, figure, size};
+use crate::model::{BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd};
+use crate::render::Style;
+use crate::render::text::{Tone, printable, wrap};
+
+/// The columns of latencies: the results' name, and their heading.
+const LATENCIES: [(&str, &str); 3] = [
+    ("rdma.write.latency", "write"),
+    ("rdma.read.latency", "read"),
+    ("rdma.send.latency", "send"),
+];
+/// The columns of bandwidths.
+const BANDWIDTHS: [(&str, &str); 5] = [
+    ("rdma.write.bandwidth", "write"),
+    ("rdma.read.bandwidth", "read"),
+    ("rdma.send.bandwidth", "send"),
+    ("rdma.write.both.bandwidth", "both ways"),
+    ("rdma.staged.bandwidth", "staged"),
+];
+/// The rows of a matrix that are fewer are told one by one.
+const MATRIX: usize = 2;
+
+/// All of it.
+pub fn figures(report: &ProbeReport, style: Style) -> String {
+    let mut subjects: Vec<&str> = Vec::new();
+    let named = report
+        .ends
+        .iter()
+        .filter(|end| !end.far)
+        .map(|end| end.subject.as_str());
+    for subject in report.results.iter().map(|result| result.subject.as_str()).chain(named) {
+        let is_begun = |known: &&str| known.split(" -> ").next() == Some(subject);
+        if subject != "machine" && !subjects.contains(&subject) && !subjects.iter().any(is_begun) {
+            subjects.push(subject);
+        }
+    }
+    let mut text = String::new();
+    for subject in subjects {
+        let results: Vec<&ProbeResult> = report
+            .results
+            .iter()
+            .filter(|result| result.subject == subject)
+            .collect();
+        text.push_str(&chapter(report, subject, &results, style));
+    }
+    text + &matrix(report, style)
+}
+
+fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style: Style) -> String {
+    let mut text = format!("\n{}\n", style.paint(Tone::Strong, &printable(subject)));
+    let mut add = |line: &str| text.push_str(&format!("{INDENT}{}\n", wrap(line, style.width, 2, "    ")));
+    let (near, far) = subject.split_once(" -> ").unwrap_or((subject, subject));
+    let ends = |far: bool, subject: &str| {
+        let of = move |end: &&ProbedEnd| end.far == far && end.subject == subject;
+        report.ends.iter().find(of)
+    };
+    if let Some(near) = ends(false, near) {
+        add(&place(near, if far == near.subject { "both ends" } else { "near" }));
+        reach(near).iter().for_each(|line| add(line));
+    }
+    if let Some(far) = ends(true, far).filter(|far| far.subject != near) {
+        add(&place(far, "far"));
+        reach(far).iter().for_each(|line| add(line));
+    }
+    add(&verified(results));
+    text.push_str(&troubles(results, INDENT, style, false));
+    text.push_str(&latencies(results, style));
+    text.push_str(&bandwidths(results, style));
+    text
+}
+
+/// A port with its memory.
+fn place(end: &ProbedEnd, which: &str) -> String {
+    let mut parts = vec![format!("{which}: {}:{}", end.device, end.port), end.link_layer.clone()];
+    if let (Some(index), Some(kind)) = (end.gid_index, &end.gid_kind) {
+        parts.push(match kind == &end.link_layer {
+            true => format!("GID {index}"),
+            false => format!("GID {index} ({kind})"),
+        });
+    }
+    parts.push(format!("MTU {}", end.mtu));
+    if let Some(rate) = end.rate {
+        parts.push(format!("{:.1} GB/s", rate as f64 / 1e9));
+    }
+    let gpu = end.gpu.as_deref().unwrap_or("a GPU");
+    parts.push(match end.memory.as_str() {
+        "host" => "memory of the host".to_owned(),
+        "huge" => "memory of the host, huge pages".to_owned(),
+        "pinned" => format!("memory of the host, pinned by {gpu}"),
+        "sim" => "memory of a SIMULATED GPU".to_owned(),
+        _ => format!("memory of {gpu}"),
+    });
+    printable(&parts.join(", "))
+}
+
+/// How a card reaches a GPU's memory.
+fn reach(end: &ProbedEnd) -> Vec<String> {
+    let mut lines = Vec::new();
+    let way = match (&end.class, end.path) {
+        (Some(class), Some(path)) => format!("; they meet at {class}, where {:.1} GB/s go through", path as f64 / 1e9),
+        (Some(class), None) => format!("; they meet at {class}"),
+        (None, Some(path)) => format!("; {:.1} GB/s go through between them", path as f64 / 1e9),
+        (None, None) => String::new(),
+    };
+    match end.road.as_deref() {
+        Some("staged") => lines.push(format!("NO GPUDirect RDMA: staged through pinned memory{way}")),
+        Some(road) => lines.push(format!("GPUDirect RDMA by {road}{way}")),
+        None => {}
+    }
+    let refused = end.roads.iter().filter(|road| road.outcome == BackendOutcome::Refused);
+    lines.extend(refused.map(|road| printable(&format!("not by {}: {}", road.backend, road.why))));
+    lines
+}
+
+fn sizes(results: &[&ProbeResult], columns: &[(&str, &str)]) -> BTreeSet<u64> {
+    let of = |result: &&&ProbeResult| columns.iter().any(|(name, _)| result.name == *name) && result.median.is_some();
+    results.iter().filter(of).filter_map(|result| result.bytes).collect()
+}
+
+fn at<'r>(results: &[&'r ProbeResult], name: &str, bytes: u64) -> Option<&'r ProbeResult> {
+    let found = results
+        .iter()
+        .find(|result| result.name == name && result.bytes == Some(bytes));
+    found.copied()
+}
+
+fn there<'c>(results: &[&ProbeResult], columns: &'c [(&'c str, &'c str)]) -> Vec<&'c (&'c str, &'c str)> {
+    let measured = |column: &&(&str, &str)| results.iter().any(|result| result.name == column.0);
+    columns.iter().filter(measured).collect()
+}
+
+fn told(value: Option<f64>) -> String {
+    let of = |value: f64| match value {
+        // Of a few bytes at a time.
+        value if value > 0.0 && value < 0.01 => format!("{value:.5}"),
+        value => figure(value),
+    };
+    value.map_or_else(|| "-".to_owned(), of)
+}
+
+fn latencies(results: &[&ProbeResult], style: Style) -> String {
+    let columns = there(results, &LATENCIES);
+    if columns.is_empty() {
+        return String::new();
+    }
+    let mut head = vec!["size".to_owned()];
+    for (_, word) in &columns {
+        head.extend([(*word).to_owned(), "p99".to_owned(), "p99.9".to_owned()]);
+    }
+    let rows: Vec<Vec<String>> = sizes(results, &LATENCIES)
+        .into_iter()
+        .map(|bytes| {
+            let mut row = vec![size(bytes)];
+            for (name, _) in &columns {
+                let found = at(results, name, bytes);
+                row.extend([
+                    told(found.and_then(|result| result.median)),
+                    told(found.and_then(|result| result.p99)),
+                    told(found.and_then(|result| result.p999)),
+                ]);
+            }
+            row
+        })
+        .collect();
+    grid(
+        "latency, us: median, and what one in a hundred and in a thousand exceeds",
+        &head,
+        &rows,
+        style,
+    )
+}
+
+fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
+    let columns = there(results, &BANDWIDTHS);
+    if columns.is_empty() {
+        return String::new();
+    }
+    let words = columns.iter().map(|(_, word)| (*word).to_owned());
+    let head: Vec<String> = std::iter::once("size".to_owned()).chain(words).collect();
+    let rows: Vec<Vec<String>> = sizes(results, &BANDWIDTHS)
+        .into_iter()
+        .map(|bytes| {
+            let cells = columns
+                .iter()
+                .map(|(name, _)| told(at(results, name, bytes).and_then(|result| result.median)));
+            std::iter::once(size(bytes)).chain(cells).collect()
+        })
+        .collect();
+    let mut text = grid("bandwidth, GB/s", &head, &rows, style);
+    let rate = results.iter().find(|result| result.name == "rdma.write.rate");
+    if let Some((rate, bytes)) = rate.and_then(|rate| Some((rate.median?, rate.bytes?))) {
+        text.push_str(&format!(
+            "{INDENT}{} million writes of {bytes} bytes a second\n",
+            told(Some(rate))
+        ));
+    }
+    text
+}
+
+/// Writes of the largest message, GPUs against cards.
+fn matrix(report: &ProbeReport, style: Style) -> String {
+    let names = ["rdma.write.bandwidth", "rdma.staged.bandwidth"];
+    let of = |result: &&ProbeResult| names.contains(&result.name.as_str()) && !result.subject.contains(" -> ");
+    let cells: Vec<(&str, &str, &ProbeResult)> = report
+        .results
+        .iter()
+        .filter(of)
+        .filter_map(|result| {
+            let (gpu, card) = result.subject.split_once(' ')?;
+            Some((gpu, card, result))
+        })
+        .collect();
+    let gpus = distinct(cells.iter().map(|(gpu, ..)| *gpu));
+    let cards = distinct(cells.iter().map(|(_, card, _)| *card));
+    if gpus.len() * cards.len() < MATRIX || cards.len() < MATRIX {
+        return String::new();
+    }
+    let head: Vec<String> = std::iter::once("")
+        .chain(cards.iter().copied())
+        .map(printable)
+        .collect();
+    let row = |gpu: &&str| {
+        let cell = |card: &&str| {
+            let found = cells.iter().filter(|(of, at, _)| (of, at) == (gpu, card));
+            let best = found.map(|(.., result)| *result).max_by_key(|result| result.bytes);
+            let Some(result) = best else {
+                return "-".to_owned();
+            };
+            let subject = format!("{gpu} {card}");
+            let class = report
+                .ends
+                .iter()
+                .find(|end| end.subject == subject)
+                .and_then(|end| end.class.clone());
+            let class = class.map_or_else(String::new, |class| format!(" {class}"));
+            match result.verdict {
+                ProbeVerdict::Wrong => format!("WRONG{class}"),
+                _ => format!("{}{class}", told(result.median)),
+            }
+        };
+        std::iter::once(printable(gpu)).chain(cards.iter().map(cell)).collect()
+    };
+    let rows: Vec<Vec<String>> = gpus.iter().map(row).collect();
+    grid(
+        "GB/s, writes of the largest message, and how they meet",
+        &head,
+        &rows,
+        style,
+    )
+}
+
+fn distinct<'s>(names: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
+    let mut found: Vec<&str> = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}

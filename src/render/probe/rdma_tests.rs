@@ -1,0 +1,128 @@
+//! What a person sees of what cards moved.
+
+use super::sample::{bare, report};
+use super::{curve, svg, table};
+use crate::model::{BackendChoice, BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd};
+use crate::render::Style;
+
+const PLAIN: Style = Style {
+    color: false,
+    width: 100,
+};
+
+fn end(subject: &str, class: &str) -> ProbedEnd {
+    ProbedEnd {
+        subject: subject.to_owned(),
+        far: false,
+        memory: "gpu".to_owned(),
+        gpu: Some("GPU0 (0000:03:00.0)".to_owned()),
+        device: "mlx5_0".to_owned(),
+        port: 1,
+        link_layer: "Ethernet".to_owned(),
+        mtu: 4096,
+        gid_index: Some(3),
+        gid_kind: Some("RoCE v2".to_owned()),
+        road: Some("peermem".to_owned()),
+        roads: vec![BackendChoice {
+            backend: "dmabuf".to_owned(),
+            outcome: BackendOutcome::Refused,
+            why: "the kernel is too old".to_owned(),
+        }],
+        class: Some(class.to_owned()),
+        path: Some(63_000_000_000),
+        rate: Some(50_000_000_000),
+    }
+}
+
+fn figure(subject: &str, name: &str, bytes: u64, unit: &str, median: f64) -> ProbeResult {
+    ProbeResult {
+        subject: subject.to_owned(),
+        unit: unit.to_owned(),
+        median: Some(median),
+        numa: None,
+        ..bare(name, Some(bytes))
+    }
+}
+
+/// One GPU and two cards.
+fn cards() -> ProbeReport {
+    let (near, far) = ("GPU0 mlx5_0:1", "GPU0 mlx5_1:1");
+    ProbeReport {
+        probe: "rdma".to_owned(),
+        ends: vec![end(near, "PIX"), end(far, "SYS")],
+        results: vec![
+            ProbeResult {
+                verified: 3 << 20,
+                ..figure(near, "validate.rc.write", 3 << 20, "", 0.0)
+            },
+            ProbeResult {
+                p99: Some(2.5),
+                ..figure(near, "rdma.read.latency", 8, "us", 1.86)
+            },
+            figure(near, "rdma.write.bandwidth", 8, "GB/s", 0.0042),
+            ProbeResult {
+                expected: Some(50.0),
+                ..figure(near, "rdma.write.bandwidth", 1 << 20, "GB/s", 48.3)
+            },
+            figure(near, "rdma.write.rate", 8, "M/s", 61.25),
+            ProbeResult {
+                verdict: ProbeVerdict::Slow,
+                reason: Some("less than 70 % of the 50.0 GB/s that the link carries".to_owned()),
+                ..figure(far, "rdma.write.bandwidth", 1 << 20, "GB/s", 9.66)
+            },
+        ],
+        ..report()
+    }
+}
+
+#[test]
+fn each_connection_has_its_figures_and_gpus_meet_cards_in_a_matrix() {
+    let wanted = "\
+gdr probe rdma: node1, Linux, 6.8
+
+GPU0 mlx5_0:1
+  both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0 (0000:03:00.0)
+  GPUDirect RDMA by peermem; they meet at PIX, where 63.0 GB/s go through
+  not by dmabuf: the kernel is too old
+  verified 3.0 MiB in 1 checks: every byte is right
+
+  latency, us: median, and what one in a hundred and in a thousand exceeds
+  size  read   p99  p99.9
+  8 B   1.86  2.50      -
+
+  bandwidth, GB/s
+  size     write
+  8 B    0.00420
+  1 MiB     48.3
+  61.2 million writes of 8 bytes a second
+
+GPU0 mlx5_1:1
+  both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0 (0000:03:00.0)
+  GPUDirect RDMA by peermem; they meet at SYS, where 63.0 GB/s go through
+  not by dmabuf: the kernel is too old
+  nothing was verified
+  slow        rdma.write.bandwidth, 1 MiB: 9.66 GB/s, less than 70 % of the 50.0 GB/s that the link
+              carries
+
+  bandwidth, GB/s
+  size   write
+  1 MiB   9.66
+
+  GB/s, writes of the largest message, and how they meet
+        mlx5_0:1  mlx5_1:1
+  GPU0  48.3 PIX  9.66 SYS
+
+all well: 5 ok, 1 slow, 0 wrong, 0 impossible; up to 48.3 GB/s written by the card
+";
+    assert_eq!(table(&cards(), PLAIN), wanted);
+}
+
+#[test]
+fn each_connection_has_a_panel_where_it_has_figures() {
+    let page = curve(&cards(), PLAIN);
+    assert!(
+        page.contains("GPU0 mlx5_0:1\n") && page.contains("what the link carries, 50.0 GB/s"),
+        "{page}"
+    );
+    assert!(svg(&cards()).contains("GPU0 mlx5_1:1"));
+}

@@ -1,0 +1,47 @@
+# gdr probe rdma between two hosts over Soft-RoCE: memory of the host and of a simulated GPU, ports of different MTUs, a GID that
+# one side has not, an interruption. Machine: two-guests; guest 1 listens, guest 2 leads.
+. /lib/gdr-guest.sh
+
+tries=0
+until ping -c 1 -W 1 "$GDR_PEER" >/out/ping.txt 2>&1; do
+  tries=$((tries + 1))
+  if [ "$tries" -gt 60 ]; then
+    fail "ping $GDR_PEER" "no answer in a minute"
+    exit 1
+  fi
+  sleep 1
+done
+
+# What this side is called with in each round.
+side() {
+  name=$1
+  code=$2
+  shift 2
+  if [ "$GDR_GUEST" = 1 ]; then
+    gdr probe rdma --listen "$GDR_ADDRESS" --library-timeout 30 --format json "$@" >"/out/$name.json" 2>"/out/$name.txt"
+  else
+    gdr probe rdma "$GDR_PEER" --library-timeout 30 --format json "$@" >"/out/$name.json" 2>"/out/$name.txt"
+  fi
+  expect "$name" "$code" $?
+  cat "/out/$name.txt"
+}
+
+side host 0 --quick --memory host --size 1,4096,65536 --qps 2
+side sim 0 --quick --sim --size 1,65536
+if [ "$GDR_GUEST" = 1 ]; then
+  side no-gid 1 --quick --memory host --size 8
+else
+  side no-gid 1 --quick --memory host --size 8 --gid-index 77
+fi
+if [ "$GDR_GUEST" = 1 ]; then
+  ip link set "$(cat /sys/class/infiniband/rxe0/parent)" mtu 800
+fi
+side mtu 0 --quick --memory host --size 8,65536
+if [ "$GDR_GUEST" = 1 ]; then
+  side interrupted 1 --memory host --full
+else
+  # Interrupted in the middle of it.
+  (sleep 15; kill -INT "$(pidof gdr | tr ' ' '\n' | sort -n | head -1)") &
+  side interrupted 3 --memory host --full
+fi
+pass "collected"
