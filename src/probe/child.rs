@@ -100,20 +100,23 @@ pub fn usable(cpus: &IdList) -> IdList {
     }
 }
 
-/// Binds this thread to one half of the CPUs that it may use, so that it and the other one never wait for the same CPU. Where there
-/// is one, or it may not be bound, they share.
+/// Binds this thread to one half of the CPUs that it may use, so that it and the other one never wait for the same CPU. Every other
+/// two of them: each half has CPUs of every node, and two threads of one core, which are neighbours on some machines, are in one
+/// half. Where there is one CPU, or it may not be bound, they share.
 pub fn keep_to_half(first: bool) {
     let Ok(allowed) = sched_getaffinity(None) else {
         return;
     };
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
-    let (one, other) = cpus.split_at(cpus.len() / 2);
-    if one.is_empty() {
+    if cpus.len() < 2 {
         return;
     }
+    let together = if cpus.len() < 4 { 1 } else { 2 };
     let mut half = CpuSet::new();
-    for cpu in if first { one } else { other } {
-        half.set(*cpu);
+    for (position, cpu) in cpus.iter().enumerate() {
+        if (position / together).is_multiple_of(2) == first {
+            half.set(*cpu);
+        }
     }
     // Measured where they share, they are slower, and no less right.
     let _ = sched_setaffinity(None, &half);

@@ -2,15 +2,7 @@
 # one side has not, an interruption. Machine: two-guests; guest 1 listens, guest 2 leads.
 . /lib/gdr-guest.sh
 
-tries=0
-until ping -c 1 -W 1 "$GDR_PEER" >/out/ping.txt 2>&1; do
-  tries=$((tries + 1))
-  if [ "$tries" -gt 60 ]; then
-    fail "ping $GDR_PEER" "no answer in a minute"
-    exit 1
-  fi
-  sleep 1
-done
+meet
 
 # What this side is called with in each round.
 side() {
@@ -28,6 +20,12 @@ side() {
 
 side host 0 --quick --memory host --size 1,4096,65536 --qps 2
 side sim 0 --quick --sim --size 1,65536
+# A simulated GPU at the end that leads alone.
+if [ "$GDR_GUEST" = 1 ]; then
+  side mixed 0 --quick --memory host --size 1,65536
+else
+  side mixed 0 --quick --sim --size 1,65536
+fi
 if [ "$GDR_GUEST" = 1 ]; then
   side no-gid 1 --quick --memory host --size 8
 else

@@ -53,6 +53,8 @@ pub struct Offer {
     pub pinned: bool,
     /// The CPU sees each byte of its memory arrive.
     pub seen: bool,
+    /// Its memory is a simulated GPU's.
+    pub simulated: bool,
 }
 
 /// A queue pair.

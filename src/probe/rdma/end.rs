@@ -84,6 +84,12 @@ impl End {
         self.way.road == Some(Road::Staged)
     }
 
+    /// Its GPU is a simulated one.
+    pub fn is_simulated(&self) -> bool {
+        let device = self.store.device();
+        device.is_some_and(|(memory, _)| memory.gpu().is_sim())
+    }
+
     /// What a report says of it.
     pub fn probed(&self, place: &Place, far: bool) -> ProbedEnd {
         let (memory, gpu) = match &place.memory {
@@ -135,6 +141,7 @@ impl End {
             staged: self.is_staged(),
             pinned: self.way.pinned.is_some(),
             seen: self.store.is_seen(),
+            simulated: self.is_simulated(),
         }
     }
 

@@ -7,7 +7,7 @@ use gpu::Pattern;
 use super::control::{Control, Flow, Kind, Message, Step};
 use super::end::{End, half};
 use super::joined::{Joined, ROUTE, heard, join};
-use super::lead::{allowance, offers, told, word};
+use super::lead::{allowance, offers, one_simulated, told, word};
 use super::staged;
 use super::stream::{Receiving, SAID, drive};
 use super::turns::{First, play, prepare};
@@ -19,6 +19,9 @@ use crate::probe::trouble::Trouble;
 const BETWEEN: Duration = Duration::from_secs(60);
 /// No step takes longer.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// No end asks for more queue pairs, nor for more messages in a step.
+const MOST_PAIRS: u32 = 64;
+const MOST_MESSAGES: u32 = 10_000_000;
 
 /// Does what the other end says, until that says that it was all.
 pub fn follow(
@@ -36,11 +39,14 @@ fn obey(
     control: &mut dyn Control,
     mut teller: Option<&mut Teller<'_>>,
 ) -> Result<(), Trouble> {
+    let other = offers(end, control, room)?;
+    if let (Some(teller), true) = (&mut teller, end.is_simulated() != other.simulated) {
+        teller.note(one_simulated(other.simulated))?;
+    }
     let mut doing = |what: &str, time: Duration| match &mut teller {
         Some(teller) => teller.doing_for(what, time),
         None => Ok(()),
     };
-    let other = offers(end, control, room)?;
     let mut joined = Vec::new();
     loop {
         doing("the other side to begin its next step", BETWEEN)?;
@@ -49,6 +55,7 @@ fn obey(
         };
         let found = match step {
             Step::End => return Ok(()),
+            Step::Connect { pairs, .. } if !(1..=MOST_PAIRS).contains(&pairs) => return Err(Trouble::OutOfStep),
             Step::Connect { transport, pairs } => {
                 // The old one ends before the new one is made.
                 drop(std::mem::take(&mut joined));
@@ -61,12 +68,12 @@ fn obey(
             }
             Step::Stream(flow) => {
                 doing("messages of the other side", allowed(flow.time))?;
-                within(flow.bytes, room)?;
+                possible(flow, room)?;
                 streamed(end, &mut joined, flow, control)?
             }
             Step::Both(flow) => {
                 doing("messages both ways", allowed(flow.time))?;
-                within(flow.bytes, room)?;
+                possible(flow, room)?;
                 control.tell(Message::Ready)?;
                 let samples = drive(end, &mut joined, flow, true, control)?;
                 done(control, allowed(flow.time))?;
@@ -76,7 +83,7 @@ fn obey(
             }
             Step::Staged(flow) => {
                 doing("chunks of the other side", allowed(flow.time))?;
-                within(flow.bytes, room)?;
+                possible(flow, room)?;
                 let joined = first(&mut joined)?;
                 before(end, flow)?;
                 staged::prepare(end, joined, flow)?;
@@ -94,7 +101,9 @@ fn obey(
                 let time = allowed(time);
                 doing("messages there and back", time)?;
                 let joined = first(&mut joined)?;
-                prepare(end, joined, kind, within(bytes, room)?, count)?;
+                within(bytes, room)?;
+                counted(count)?;
+                prepare(end, joined, kind, bytes, count)?;
                 control.tell(Message::Ready)?;
                 if kind == Kind::Write || kind.is_received() {
                     play(end, joined, kind, (bytes, count), First::They, control)?;
@@ -112,6 +121,23 @@ fn within(bytes: usize, room: usize) -> Result<usize, Trouble> {
     match (1..=half(room)).contains(&bytes) {
         true => Ok(bytes),
         false => Err(Trouble::OutOfStep),
+    }
+}
+
+fn counted(count: u32) -> Result<(), Trouble> {
+    match count <= MOST_MESSAGES {
+        true => Ok(()),
+        false => Err(Trouble::OutOfStep),
+    }
+}
+
+/// So is each of a flow, and they are no more than one asks for.
+fn possible(flow: Flow, room: usize) -> Result<(), Trouble> {
+    within(flow.bytes, room)?;
+    counted(flow.count)?;
+    match flow.depth {
+        0 => Err(Trouble::OutOfStep),
+        _ => Ok(()),
     }
 }
 

@@ -32,21 +32,16 @@ pub const LIMITED_BY_LINK: usize = 1 << 20;
 
 /// Says what comes next, and tells what came of it.
 pub fn lead(end: &mut End, control: &mut dyn Control, task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    let road = end.way.road.map_or("verbs", super::Road::name);
-    let backend = match end.store.device() {
-        Some((memory, _)) if memory.gpu().is_sim() => format!("{road}-sim"),
-        _ => road.to_owned(),
-    };
     let about = Subject {
         subject: task.subject.clone(),
-        backend,
+        backend: end.way.road.map_or("verbs", super::Road::name).to_owned(),
         numa: None,
     };
     let mut leader = Leader {
         end,
         control,
         task,
-        about: &about,
+        about,
         teller,
         seed: 0,
         doing: String::new(),
@@ -76,7 +71,7 @@ struct Leader<'l, 't> {
     end: &'l mut End,
     control: &'l mut dyn Control,
     task: &'l Task,
-    about: &'l Subject,
+    about: Subject,
     teller: &'l mut Teller<'t>,
     seed: u64,
     /// The step that is under way.
@@ -86,6 +81,13 @@ struct Leader<'l, 't> {
 impl Leader<'_, '_> {
     fn all(&mut self) -> Result<(), Trouble> {
         let other = offers(self.end, self.control, self.task.room)?;
+        let (ours, theirs) = (self.end.is_simulated(), other.simulated);
+        if ours || theirs {
+            self.about.backend.push_str("-sim");
+        }
+        if ours != theirs {
+            self.teller.note(one_simulated(theirs))?;
+        }
         let (ours, theirs) = (self.end.mtu, other.mtu);
         if ours != theirs {
             let least = ours.min(theirs);
@@ -93,7 +95,10 @@ impl Leader<'_, '_> {
                 "the packets of the two ports carry {ours} and {theirs} bytes: {least} are used"
             ))?;
         }
-        let duties = super::plan::duties(self.task, self.end, &other);
+        let (duties, left_out) = super::plan::duties(self.task, self.end, &other);
+        if let Some(why) = left_out {
+            self.teller.note(why.to_owned())?;
+        }
         self.teller.expect_more(duties.len() as u64);
         let mut connected: Option<(Transport, u32)> = None;
         let mut joined = Vec::new();
@@ -276,11 +281,14 @@ impl Leader<'_, '_> {
 
     fn tell(&mut self, result: ProbeResult, wrong: Option<String>) -> Result<(), Trouble> {
         Ok(self.teller.result(match wrong {
-            Some(wrong) => self.about.wrong(
-                &result.name,
-                result.bytes.and_then(|bytes| usize::try_from(bytes).ok()),
-                format!("{wrong}. {LOOK_AT}"),
-            ),
+            Some(wrong) => {
+                let bytes = result.bytes.and_then(|bytes| usize::try_from(bytes).ok());
+                let about = Subject {
+                    backend: result.backend,
+                    ..self.about.clone()
+                };
+                about.wrong(&result.name, bytes, format!("{wrong}. {LOOK_AT}"))
+            }
             None if result.verdict == ProbeVerdict::Slow => ProbeResult {
                 reason: result.reason.map(|reason| format!("{reason}: {SLOW}")),
                 ..result
@@ -399,6 +407,14 @@ impl Leader<'_, '_> {
             .teller
             .result(self.about.latency(&label, Some(bytes), 0, &samples))?)
     }
+}
+
+/// That one end's GPU is none, to whoever reads either end's report.
+pub fn one_simulated(the_far_one: bool) -> String {
+    let which = if the_far_one { "far" } else { "near" };
+    format!(
+        "the {which} end's GPU is SIMULATED, and the other one's is not: what is measured says nothing of a GPU there"
+    )
 }
 
 /// Both ends say what they are.

@@ -11,6 +11,8 @@ use crate::probe::trouble::Trouble;
 const GPU_PAGE: usize = 2 << 20;
 /// Fewer bytes than these are compared by the CPU: a kernel compares words.
 const WORDS: usize = 4096;
+/// What stands where nothing was read.
+const UNREAD: u8 = 0xa5;
 
 /// The memory of an end.
 pub enum Store {
@@ -97,8 +99,10 @@ impl Store {
             settle(memory.gpu());
             return Ok(by_kernel(stream, memory, bytes, pattern)?);
         }
+        // The last word is compared whole: what is not read of it is right, and what is to be read is not yet.
         let mut seen = vec![0; bytes.next_multiple_of(4)];
         pattern.fill(&mut seen, 0);
+        seen[..bytes].fill(UNREAD);
         self.read(0, &mut seen[..bytes])?;
         Ok(by_slice(&seen, pattern)?)
     }

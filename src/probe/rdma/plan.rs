@@ -66,15 +66,19 @@ impl Duty {
     }
 }
 
-/// All that is done between two ends, in order.
-pub fn duties(task: &Task, end: &End, other: &Offer) -> Vec<Duty> {
+/// What a staged connection that has a GPU at one end alone leaves out.
+const ONE_GPU: &str = "one end's memory is a GPU's without GPUDirect RDMA, and the other end's is the host's: bandwidth is not \
+                       measured, which staged copies have from GPU to GPU alone";
+
+/// All that is done between two ends, in order; and what is not, where something is left out.
+pub fn duties(task: &Task, end: &End, other: &Offer) -> (Vec<Duty>, Option<&'static str>) {
     let ends = Ends {
         mtu: end.mtu.min(other.mtu) as usize,
         staged: end.is_staged() || other.staged,
         gpus: end.way.pinned.is_some() && other.pinned,
         seen: end.store.is_seen() && other.seen,
     };
-    duties_of(task, ends)
+    (duties_of(task, ends), (ends.staged && !ends.gpus).then_some(ONE_GPU))
 }
 
 /// What of the ends decides.
@@ -92,9 +96,10 @@ fn duties_of(task: &Task, ends: Ends) -> Vec<Duty> {
     let most = sizes.last().copied().unwrap_or(1);
     if task.brief {
         let verify = Duty::Verify(Transport::Rc, Kind::Write, most);
-        return match ends.staged {
-            true => vec![verify, Duty::Staged(most)],
-            false => vec![verify, Duty::Stream(Kind::Write, most)],
+        return match (ends.staged, ends.gpus) {
+            (true, true) => vec![verify, Duty::Staged(most)],
+            (true, false) => vec![verify],
+            (false, _) => vec![verify, Duty::Stream(Kind::Write, most)],
         };
     }
     let verified = |(transport, kinds): (Transport, &[Kind])| -> Vec<Duty> {
@@ -126,7 +131,9 @@ fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<Duty> {
     if ends.staged {
         // What the card alone does between pinned memory is not what was asked for.
         duties.extend(sizes.iter().map(|size| Duty::Turns(Kind::Send, *size)));
-        duties.extend(sizes.iter().map(|size| Duty::Staged(*size)));
+        if ends.gpus {
+            duties.extend(sizes.iter().map(|size| Duty::Staged(*size)));
+        }
         return duties;
     }
     for kind in MEASURED {
@@ -292,6 +299,10 @@ mod tests {
         assert!(!has(PLAIN, Duty::Staged(65536)) && has(gpus, Duty::Staged(65536)));
         let staged = Ends { staged: true, ..gpus };
         assert!(has(staged, Duty::Staged(8)) && !has(staged, Duty::Stream(Kind::Write, 8)));
+        // Staged copies are from GPU to GPU.
+        let one_gpu = Ends { gpus: false, ..staged };
+        assert!(has(one_gpu, Duty::Turns(Kind::Send, 8)) && !has(one_gpu, Duty::Staged(8)));
+        assert!(!has(one_gpu, Duty::Stream(Kind::Write, 8)));
     }
 
     #[test]

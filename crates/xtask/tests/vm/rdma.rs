@@ -185,6 +185,21 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
         let right = |result: &&Value| result["verdict"] == "ok" && result["verified"] == result["bytes"];
         assert!(!found.is_empty() && found.iter().all(right), "{found:#?}");
     }
+    // Copies are from GPU to GPU; and where one GPU is none, both sides say so.
+    let mixed = leads("mixed");
+    assert!(of(&mixed, "rdma.staged.bandwidth").is_empty());
+    for name in ["validate.rc.write", "validate.rc.read", "rdma.send.latency"] {
+        let found = of(&mixed, name);
+        let right = |result: &&Value| result["verdict"] == "ok" && result["backend"] == "staged-sim";
+        assert!(!found.is_empty() && found.iter().all(right), "{found:#?}");
+    }
+    for (guest, which) in [(2, "near"), (1, "far")] {
+        let notes = report(guest, "mixed")["notes"].to_string();
+        assert!(
+            notes.contains(&format!("the {which} end's GPU is SIMULATED")),
+            "{notes}"
+        );
+    }
     // One side fails by itself, and the other is told.
     let reason = |guest: u8, name: &str| -> String {
         let report = report(guest, name);

@@ -24,6 +24,19 @@ expect() {
   if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "wanted $2, got $3"; fi
 }
 
+# The other guest answers; else the script ends.
+meet() {
+  meet_tries=0
+  until ping -c 1 -W 1 "$GDR_PEER" >/out/ping.txt 2>&1; do
+    meet_tries=$((meet_tries + 1))
+    if [ "$meet_tries" -gt 60 ]; then
+      fail "ping $GDR_PEER" "no answer in a minute"
+      exit 1
+    fi
+    sleep 1
+  done
+}
+
 verdict() {
   verdict_rc=$?
   [ -z "$verdict_passed$verdict_failed" ] && fail "claims" "the script claimed nothing"
