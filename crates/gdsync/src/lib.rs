@@ -16,4 +16,10 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
+mod place;
+pub mod queue;
 pub mod wire;
+
+pub use error::Error;
+pub use place::{Home, Place, Supply};
