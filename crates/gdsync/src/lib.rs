@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod hca;
 mod place;
 pub mod queue;
 pub mod wire;
