@@ -18,3 +18,11 @@
 
 pub mod cpu;
 pub mod descriptor;
+mod error;
+pub mod hca;
+mod place;
+pub mod queue;
+pub mod wire;
+
+pub use error::Error;
+pub use place::{Home, Place, Supply};

@@ -1,0 +1,234 @@
+//! Who is behind the queues: an HCA makes queue pairs, connects them, and reaches the memory that is registered with it.
+
+pub mod sim;
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use crate::queue::{CompletionQueue, ReceiveQueue, SendQueue, Waiting};
+use crate::wire::DataSegment;
+use crate::{Error, Home, Place};
+
+/// A host channel adapter: a card, or what stands in for one.
+pub trait Hca: Debug + Send + Sync {
+    /// A queue pair with completion queues of its own, connected to nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Wire`] for depths that are none; what allocating its places meets.
+    fn create(&self, request: &Request) -> Result<QueuePair, Error>;
+
+    /// Connects a queue pair of this HCA to the far one, which must be connected to it likewise. From then on what is rung is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQueuePair`], [`Error::Unreachable`].
+    fn connect(&self, near: Endpoint, far: Endpoint, patience: Patience) -> Result<(), Error>;
+
+    /// Registers memory, until the result is dropped.
+    ///
+    /// # Errors
+    ///
+    /// What a card's driver meets; the software HCA registers whatever there is.
+    fn register(&self, place: &Place, access: Access) -> Result<Region, Error>;
+}
+
+/// What a queue pair is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Blocks of the send queue: a power of two, at most 2^15.
+    pub send_blocks: u32,
+    /// Entries of the receive queue: a power of two, at most 2^15.
+    pub receives: u32,
+    /// Data segments that a receive entry has room for: a power of two.
+    pub receive_segments: u32,
+    /// Entries of the send queue's completion queue: a power of two.
+    pub send_completions: u32,
+    /// Entries of the receive queue's completion queue: a power of two.
+    pub receive_completions: u32,
+    /// Where the rings of the work queues lie.
+    pub queues: Home,
+    /// Where the doorbell records lie.
+    pub records: Home,
+    /// Where the completion queues lie.
+    pub completions: Home,
+    /// How streams wait.
+    pub waiting: Waiting,
+}
+
+impl Default for Request {
+    /// 128 blocks, 64 receives of four segments, and completion queues of 128, all in host memory.
+    fn default() -> Self {
+        Self {
+            send_blocks: 128,
+            receives: 64,
+            receive_segments: 4,
+            send_completions: 128,
+            receive_completions: 128,
+            queues: Home::Host,
+            records: Home::Host,
+            completions: Home::Host,
+            waiting: Waiting::Nor,
+        }
+    }
+}
+
+/// A queue pair. Dropped, it is destroyed: what is under way is given up, and its numbers mean nothing more.
+#[derive(Debug)]
+pub struct QueuePair {
+    /// What is sent.
+    pub send: SendQueue,
+    /// What is posted for messages to come.
+    pub receive: ReceiveQueue,
+    /// Completions of the send queue.
+    pub send_completions: CompletionQueue,
+    /// Completions of the receive queue.
+    pub receive_completions: CompletionQueue,
+    /// Its number, and whose it is.
+    pub endpoint: Endpoint,
+    /// Destroys it.
+    held: Box<dyn Held>,
+}
+
+impl QueuePair {
+    /// A queue pair that is destroyed with `held`.
+    #[must_use]
+    pub fn new(
+        send: SendQueue,
+        receive: ReceiveQueue,
+        [send_completions, receive_completions]: [CompletionQueue; 2],
+        endpoint: Endpoint,
+        held: Box<dyn Held>,
+    ) -> Self {
+        Self {
+            send,
+            receive,
+            send_completions,
+            receive_completions,
+            endpoint,
+            held,
+        }
+    }
+
+    /// What destroys it.
+    #[must_use]
+    pub fn held(&self) -> &dyn Held {
+        &*self.held
+    }
+}
+
+/// A queue pair by its number and its port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// The port's LID.
+    pub lid: u16,
+    /// The queue pair's number, 24 bits.
+    pub qpn: u32,
+}
+
+/// How long a requester tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// How often a message is sent again that met nothing posted to receive it; `None` for ever, which cards write as 7.
+    pub retries: Option<u32>,
+    /// How long it waits before.
+    pub pause: Duration,
+}
+
+impl Default for Patience {
+    /// For ever, every 0.1 ms.
+    fn default() -> Self {
+        Self {
+            retries: None,
+            pause: Duration::from_micros(100),
+        }
+    }
+}
+
+/// What the far side may do with memory; the near side always reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Access {
+    /// What arrives here may be written there: receives, results of reads and atomic operations.
+    pub local_write: bool,
+    /// RDMA writes.
+    pub remote_write: bool,
+    /// RDMA reads.
+    pub remote_read: bool,
+    /// Atomic operations.
+    pub remote_atomic: bool,
+}
+
+impl Access {
+    /// Everything.
+    pub const ALL: Self = Self {
+        local_write: true,
+        remote_write: true,
+        remote_read: true,
+        remote_atomic: true,
+    };
+    /// Reading by this side alone.
+    pub const NONE: Self = Self {
+        local_write: false,
+        remote_write: false,
+        remote_read: false,
+        remote_atomic: false,
+    };
+}
+
+/// Registered memory. Dropped, its keys mean nothing more.
+#[derive(Debug)]
+pub struct Region {
+    /// Its local key.
+    pub local_key: u32,
+    /// Its remote key.
+    pub remote_key: u32,
+    /// Address of its first byte, as entries name it.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    held: Box<dyn Held>,
+}
+
+impl Region {
+    /// All of `place`, registered under these keys until `held` falls.
+    #[must_use]
+    pub fn new(place: &Place, local_key: u32, remote_key: u32, held: Box<dyn Held>) -> Self {
+        Self {
+            local_key,
+            remote_key,
+            address: place.address(),
+            length: place.len() as u64,
+            held,
+        }
+    }
+
+    /// A piece of it for an entry of this side. It may lie outside: then the HCA refuses it.
+    #[must_use]
+    pub fn segment(&self, offset: u64, length: u32) -> DataSegment {
+        DataSegment {
+            length,
+            key: self.local_key,
+            address: self.address.wrapping_add(offset),
+        }
+    }
+
+    /// A place in it for entries of the far side, which may be outside likewise.
+    #[must_use]
+    pub fn remote(&self, offset: u64) -> crate::wire::RemoteAddress {
+        crate::wire::RemoteAddress {
+            address: self.address.wrapping_add(offset),
+            key: self.remote_key,
+        }
+    }
+
+    /// What deregisters it.
+    #[must_use]
+    pub fn held(&self) -> &dyn Held {
+        &*self.held
+    }
+}
+
+/// Anything whose end undoes something.
+pub trait Held: Debug + Send + Sync {}
+
+impl<T: Debug + Send + Sync> Held for T {}

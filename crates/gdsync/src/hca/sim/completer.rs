@@ -1,0 +1,46 @@
+//! A completion queue as the HCA writes it.
+
+use super::pair::Mark;
+use crate::Place;
+use crate::wire::{BLOCK, Completion, Depth, WATCHED, consumer_of};
+
+/// A completion queue.
+#[derive(Debug)]
+pub(super) struct Completer {
+    pub ring: Place,
+    pub record: Place,
+    pub depth: Depth,
+    /// Completions so far, modulo 2^32.
+    pub producer: u32,
+}
+
+/// There is no place for a completion.
+pub(super) struct NoPlace;
+
+impl Completer {
+    /// Writes a completion: everything but the watched word, then that, so that who sees the owner bit sees it whole.
+    pub(super) fn write(&mut self, completion: &Completion, mark: Mark) -> Result<(), NoPlace> {
+        if mark == Mark::Never {
+            return Ok(());
+        }
+        let n = self.producer;
+        let polled = self.record.load_u32(0).map(consumer_of).map_err(|_| NoPlace)?;
+        // Both count with 24 bits.
+        if n.wrapping_sub(polled) & 0xff_ffff >= self.depth.entries() {
+            return Err(NoPlace);
+        }
+        self.producer = n.wrapping_add(1);
+        if mark == Mark::Stale {
+            return Ok(());
+        }
+        let owner = self.depth.parity(n) != (mark == Mark::WrongOwner);
+        let bytes = completion.encode(owner);
+        let slot = self.depth.slot(n) as usize * BLOCK;
+        if let Some((first, word)) = bytes.split_last_chunk() {
+            let written = self.ring.write(slot, first);
+            let told = self.ring.store_u32(slot + WATCHED, u32::from_ne_bytes(*word));
+            written.and(told).map_err(|_| NoPlace)?;
+        }
+        Ok(())
+    }
+}

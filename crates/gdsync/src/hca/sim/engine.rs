@@ -1,0 +1,59 @@
+//! The HCA's thread: what arrived is answered, and each queue pair makes one step, again and again.
+
+use std::time::{Duration, Instant};
+
+use super::link::{Answer, Body, Message};
+use super::state::State;
+use super::{Shared, requester, responder};
+
+/// How long it looks at doorbells again and again, after it had something to do.
+const SPIN: Duration = Duration::from_micros(100);
+/// How long it sleeps between two looks, at first and after it had nothing to do for [`LONG`].
+const NAP: Duration = Duration::from_micros(20);
+const LONG_NAP: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_millis(50);
+
+/// Serves until the inbox is closed.
+pub(super) fn serve(shared: &Shared) {
+    let mut active = Instant::now();
+    while let Some(messages) = shared.inbox.take() {
+        let mut state = shared.lock();
+        let mut worked = !messages.is_empty();
+        for message in messages {
+            receive(&mut state, message);
+        }
+        worked |= requester::step_all(&mut state);
+        drop(state);
+        let idle = active.elapsed();
+        if worked {
+            active = Instant::now();
+        } else if idle < SPIN {
+            std::thread::yield_now();
+        } else {
+            shared.inbox.sleep(if idle < LONG { NAP } else { LONG_NAP });
+        }
+    }
+    // Nobody waits for an answer that will not come.
+    let state = shared.lock();
+    for message in shared.inbox.rest() {
+        if let Body::Request(_) = message.body {
+            answer(&state, &message, Answer::Nobody);
+        }
+    }
+}
+
+fn receive(state: &mut State, mut message: Message) {
+    let body = std::mem::replace(&mut message.body, Body::Answer(Answer::Nobody));
+    match body {
+        Body::Answer(answer) => requester::answered(state, message.to.qpn, message.sequence, answer),
+        Body::Request(operation) => {
+            let outcome = responder::respond(state, message.from, message.to.qpn, operation);
+            answer(state, &message, outcome);
+        }
+    }
+}
+
+/// Who is gone needs no answer.
+fn answer(state: &State, message: &Message, answer: Answer) {
+    let _ = state.send(message.to.qpn, message.from, message.sequence, Body::Answer(answer));
+}

@@ -1,0 +1,176 @@
+//! The responder: what the far side asks for is done to the memory and the receive queue here.
+
+use super::fault::Violation;
+use super::link::{Answer, Refusal, RemoteOperation};
+use super::pair::{Mark, Pair};
+use super::requester::fail;
+use super::state::State;
+use crate::hca::Endpoint;
+use crate::wire::{Completion, DataSegment, Event, Failed, RemoteAddress, Syndrome};
+use crate::{Error, Place};
+
+/// Does what `from` asks of queue pair `qpn`, and answers.
+pub(super) fn respond(state: &mut State, from: Endpoint, qpn: u32, operation: RemoteOperation) -> Answer {
+    let Some(mut pair) = state.pairs.remove(&qpn) else {
+        return Answer::Nobody;
+    };
+    let outcome = if pair.far == Some(from) && !pair.failed {
+        perform(state, &mut pair, operation)
+    } else {
+        Ok(Answer::Nobody)
+    };
+    let answer = outcome.unwrap_or_else(|refusal| {
+        // Who asked for what is not allowed has no connection here any more.
+        fail(&mut pair);
+        Answer::Refused(refusal)
+    });
+    state.pairs.insert(qpn, pair);
+    answer
+}
+
+/// A receive entry completes with an error.
+pub(super) fn failed(state: &mut State, pair: &mut Pair, counter: u16, syndrome: Syndrome, vendor: u8) {
+    let failed = Failed {
+        syndrome,
+        vendor,
+        opcode: 0,
+    };
+    let completion = Completion::new(Event::ReceiveFailed(failed), pair.qpn, counter);
+    complete(state, pair, completion);
+}
+
+fn perform(state: &mut State, pair: &mut Pair, operation: RemoteOperation) -> Result<Answer, Refusal> {
+    let done = Answer::Done(Vec::new());
+    match operation {
+        RemoteOperation::Send {
+            bytes,
+            immediate,
+            solicited,
+        } => {
+            let event = match immediate {
+                None => Event::Received,
+                Some(immediate) => Event::ReceivedImmediate { immediate },
+            };
+            Ok(match receive(state, pair, &bytes, event, solicited)? {
+                true => done,
+                false => Answer::NotReady,
+            })
+        }
+        RemoteOperation::Write {
+            remote,
+            bytes,
+            immediate,
+            solicited,
+        } => {
+            // What would meet nothing posted is not written either.
+            if immediate.is_some() && !pair.receive.is_posted() {
+                return Ok(Answer::NotReady);
+            }
+            if !bytes.is_empty() {
+                let place = state
+                    .regions
+                    .remote(remote, bytes.len() as u64, |access| access.remote_write);
+                let place = place.map_err(|_| Refusal::Access)?;
+                place.write(0, &bytes).map_err(|_| Refusal::Operation)?;
+            }
+            if let Some(immediate) = immediate {
+                take(
+                    state,
+                    pair,
+                    bytes.len(),
+                    Event::Written { immediate },
+                    solicited,
+                    |_, _| Ok(()),
+                )?;
+            }
+            Ok(done)
+        }
+        RemoteOperation::Read { remote, length } => {
+            if length == 0 {
+                return Ok(done);
+            }
+            let place = state.regions.remote(remote, length, |access| access.remote_read);
+            let place = place.map_err(|_| Refusal::Access)?;
+            let mut bytes = vec![0; place.len()];
+            place.read(0, &mut bytes).map_err(|_| Refusal::Operation)?;
+            Ok(Answer::Done(bytes))
+        }
+        RemoteOperation::CompareSwap { remote, compare, swap } => {
+            atomic(state, remote, |old| if old == compare { swap } else { old })
+        }
+        RemoteOperation::FetchAdd { remote, add } => atomic(state, remote, |old| old.wrapping_add(add)),
+    }
+}
+
+/// A message goes to what is posted; false if nothing is.
+fn receive(state: &mut State, pair: &mut Pair, bytes: &[u8], event: Event, solicited: bool) -> Result<bool, Refusal> {
+    if !pair.receive.is_posted() {
+        return Ok(false);
+    }
+    take(state, pair, bytes.len(), event, solicited, |state, segments| {
+        let room: u64 = segments.iter().map(|segment| u64::from(segment.length)).sum();
+        if (bytes.len() as u64) > room {
+            return Err((Syndrome::LocalLength, Refusal::Invalid));
+        }
+        let written = state.regions.scatter(segments, bytes);
+        written.map_err(|_| (Syndrome::LocalProtection, Refusal::Operation))
+    })?;
+    Ok(true)
+}
+
+/// Takes the posted receive entry, has `fill` fill it, and completes it.
+fn take(
+    state: &mut State,
+    pair: &mut Pair,
+    length: usize,
+    event: Event,
+    solicited: bool,
+    fill: impl FnOnce(&State, &[DataSegment]) -> Result<(), (Syndrome, Refusal)>,
+) -> Result<(), Refusal> {
+    let (counter, segments) = pair.receive.take();
+    if let Some((syndrome, vendor)) = state.faults.of_receive(pair.qpn) {
+        failed(state, pair, counter, syndrome, vendor);
+        return Err(Refusal::Operation);
+    }
+    let unreadable = |_: Error| (Syndrome::LocalOperation, Refusal::Operation);
+    let filled = segments.map_err(unreadable).and_then(|segments| fill(state, &segments));
+    if let Err((syndrome, refusal)) = filled {
+        failed(state, pair, counter, syndrome, 0);
+        return Err(refusal);
+    }
+    let mut completion = Completion::new(event, pair.qpn, counter);
+    completion.bytes = length as u32;
+    completion.solicited = solicited;
+    completion.source = pair.far.map_or(0, |far| far.qpn);
+    complete(state, pair, completion);
+    Ok(())
+}
+
+/// Replaces 8 bytes and gives what they were. Atomic among the requests of this HCA, as with most cards; not towards the CPU.
+fn atomic(state: &State, remote: RemoteAddress, new: impl Fn(u64) -> u64) -> Result<Answer, Refusal> {
+    if !remote.address.is_multiple_of(8) {
+        return Err(Refusal::Invalid);
+    }
+    let place = state.regions.remote(remote, 8, |access| access.remote_atomic);
+    let place = place.map_err(|_| Refusal::Access)?;
+    let old = swap(&place, new).map_err(|_| Refusal::Operation)?;
+    Ok(Answer::Done(old.to_ne_bytes().to_vec()))
+}
+
+fn swap(place: &Place, new: impl Fn(u64) -> u64) -> Result<u64, Error> {
+    let old = place.load_u64(0)?;
+    place.store_u64(0, new(old))?;
+    Ok(old)
+}
+
+fn complete(state: &mut State, pair: &mut Pair, mut completion: Completion) {
+    state.clock += 1;
+    if completion.event.failed().is_none() {
+        completion.timestamp = state.clock;
+    }
+    if pair.receive_completions.write(&completion, Mark::Well).is_err() {
+        let qpn = pair.qpn;
+        state.faults.note(Violation::Overrun { qpn });
+        fail(pair);
+    }
+}

@@ -1,0 +1,66 @@
+//! All that the HCA knows.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::fault::Faults;
+use super::link::{Body, Gone, Link, Message};
+use super::pair::Pair;
+use super::region::Regions;
+use crate::hca::Endpoint;
+
+/// What the thread works on, and what those who make and destroy queue pairs change.
+#[derive(Debug)]
+pub(super) struct State {
+    pub lid: u16,
+    pub regions: Regions,
+    pub pairs: BTreeMap<u32, Pair>,
+    pub links: HashMap<u16, Arc<dyn Link>>,
+    pub faults: Faults,
+    /// Counts completions: what their time stamps are.
+    pub clock: u64,
+    next_qpn: u32,
+}
+
+/// Numbers below are special or reserved.
+const FIRST_QPN: u32 = 0x100;
+
+impl State {
+    pub(super) fn new(lid: u16) -> Self {
+        Self {
+            lid,
+            regions: Regions::default(),
+            pairs: BTreeMap::new(),
+            links: HashMap::new(),
+            faults: Faults::default(),
+            clock: 0,
+            next_qpn: FIRST_QPN,
+        }
+    }
+
+    /// A number that no queue pair has.
+    pub(super) fn new_qpn(&mut self) -> u32 {
+        loop {
+            let qpn = self.next_qpn;
+            self.next_qpn = match qpn + 1 {
+                0xff_ffff.. => FIRST_QPN,
+                next => next,
+            };
+            if !self.pairs.contains_key(&qpn) {
+                return qpn;
+            }
+        }
+    }
+
+    /// Sends a message of queue pair `qpn`.
+    pub(super) fn send(&self, qpn: u32, to: Endpoint, sequence: u64, body: Body) -> Result<(), Gone> {
+        let link = self.links.get(&to.lid).ok_or(Gone)?;
+        let from = Endpoint { lid: self.lid, qpn };
+        link.deliver(Message {
+            from,
+            to,
+            sequence,
+            body,
+        })
+    }
+}

@@ -1,0 +1,410 @@
+//! Memory that both the CPU and the GPU reach: where queues lie, and words are written and watched.
+
+use std::fmt;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
+use gpu::{Allocation, Compare, DeviceMemory, Gpu, HostMemory, MemoryOperation};
+
+use crate::Error;
+
+/// A stretch of memory. Clones, and [parts](Self::part), are the same memory, and keep it.
+///
+/// By the CPU it is read and written by methods that touch each word once: others write it at any time. A load of a word sees what
+/// its writer wrote before it; a store of a word comes after what was written here before.
+#[derive(Clone)]
+pub struct Place {
+    memory: Backing,
+    start: usize,
+    bytes: usize,
+}
+
+#[derive(Clone)]
+enum Backing {
+    Host(HostMemory),
+    Device(Arc<Mapped>),
+}
+
+/// GPU memory and its mapping for the CPU.
+struct Mapped {
+    memory: DeviceMemory,
+    mapping: RwLock<Mapping>,
+}
+
+/// Where memory is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Home {
+    /// Pinned host memory.
+    #[default]
+    Host,
+    /// The GPU's memory, mapped for the CPU.
+    Gpu,
+}
+
+/// Whom places are taken from: a GPU, and a way to map its memory for the CPU, if there is one.
+#[derive(Debug, Clone)]
+pub struct Supply {
+    gpu: Gpu,
+    gdr: Option<Gdr>,
+}
+
+impl Supply {
+    /// Places of this GPU.
+    #[must_use]
+    pub fn new(gpu: Gpu, gdr: Option<Gdr>) -> Self {
+        Self { gpu, gdr }
+    }
+
+    /// Its GPU.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// A place of `bytes` bytes, zeroed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gpu`], [`Error::Mapping`]; [`Error::NoMapping`] for GPU memory without a way to map it.
+    pub fn place(&self, home: Home, bytes: usize) -> Result<Place, Error> {
+        match home {
+            Home::Host => {
+                let memory = self.gpu.pinned(bytes).map_err(gpu_failed("pin host memory"))?;
+                Ok(Place::host(memory))
+            }
+            Home::Gpu => {
+                let gdr = self.gdr.as_ref().ok_or(Error::NoMapping)?;
+                let memory = self.gpu.allocate(Allocation::Malloc, bytes);
+                let place = Place::device(memory.map_err(gpu_failed("allocate GPU memory"))?, gdr)?;
+                place.write(0, &vec![0; bytes])?;
+                Ok(place)
+            }
+        }
+    }
+}
+
+impl Place {
+    /// All of a piece of host memory. What is pageable the CPU alone reaches.
+    #[must_use]
+    pub fn host(memory: HostMemory) -> Self {
+        Self {
+            start: 0,
+            bytes: memory.len(),
+            memory: Backing::Host(memory),
+        }
+    }
+
+    /// All of a piece of GPU memory, mapped for the CPU.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Mapping`].
+    pub fn device(memory: DeviceMemory, gdr: &Gdr) -> Result<Self, Error> {
+        let pin = gdr.pin(&memory, 0..memory.len(), PinFlags::default());
+        let mapping = pin.and_then(|pin| pin.map(MapRequest::Default));
+        let mapping = RwLock::new(mapping.map_err(mapping_failed("map GPU memory"))?);
+        Ok(Self {
+            start: 0,
+            bytes: memory.len(),
+            memory: Backing::Device(Arc::new(Mapped { memory, mapping })),
+        })
+    }
+
+    /// A part of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`].
+    pub fn part(&self, offset: usize, bytes: usize) -> Result<Self, Error> {
+        Ok(Self {
+            start: self.at(offset, bytes)?,
+            bytes,
+            memory: self.memory.clone(),
+        })
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Whether it is a GPU's memory.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        matches!(self.memory, Backing::Device(_))
+    }
+
+    /// The address that a program names it by, and that it is registered with: the CPU's of host memory, the GPU's of its own.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        let memory = match &self.memory {
+            Backing::Host(memory) => memory.as_ptr().addr().get() as u64,
+            Backing::Device(mapped) => mapped.memory.address().get(),
+        };
+        memory + self.start as u64
+    }
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), Error> {
+        let at = self.at(offset, to.len())?;
+        match &self.memory {
+            Backing::Host(memory) => memory.read(at, to).map_err(gpu_failed("read host memory")),
+            Backing::Device(mapped) => mapped.lent().read(at, to).map_err(mapping_failed("read GPU memory")),
+        }
+    }
+
+    /// Writes bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`].
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
+        let at = self.at(offset, from.len())?;
+        match &self.memory {
+            Backing::Host(memory) => memory.write(at, from).map_err(gpu_failed("write host memory")),
+            Backing::Device(mapped) => mapped
+                .taken()
+                .write(at, from)
+                .map_err(mapping_failed("write GPU memory")),
+        }
+    }
+
+    /// Reads a 32-bit word.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`]; [`Error::Gpu`] or [`Error::Mapping`] for an offset that is no multiple of 4.
+    pub fn load_u32(&self, offset: usize) -> Result<u32, Error> {
+        let at = self.at(offset, 4)?;
+        match &self.memory {
+            Backing::Host(memory) => memory.load_u32(at).map_err(gpu_failed("load a word of host memory")),
+            Backing::Device(mapped) => mapped.load(at),
+        }
+    }
+
+    /// Reads a 64-bit word.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load_u32`], of multiples of 8.
+    pub fn load_u64(&self, offset: usize) -> Result<u64, Error> {
+        let at = self.at(offset, 8)?;
+        match &self.memory {
+            Backing::Host(memory) => memory.load_u64(at).map_err(gpu_failed("load a word of host memory")),
+            Backing::Device(mapped) => mapped.load(at),
+        }
+    }
+
+    /// Writes a 32-bit word.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load_u32`].
+    pub fn store_u32(&self, offset: usize, value: u32) -> Result<(), Error> {
+        let at = self.at(offset, 4)?;
+        match &self.memory {
+            Backing::Host(memory) => memory
+                .store_u32(at, value)
+                .map_err(gpu_failed("store a word of host memory")),
+            Backing::Device(mapped) => mapped.store(at, value),
+        }
+    }
+
+    /// Writes a 64-bit word.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load_u64`].
+    pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), Error> {
+        let at = self.at(offset, 8)?;
+        match &self.memory {
+            Backing::Host(memory) => memory
+                .store_u64(at, value)
+                .map_err(gpu_failed("store a word of host memory")),
+            Backing::Device(mapped) => mapped.store(at, value),
+        }
+    }
+
+    /// A stream's write of a 32-bit word.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`]; [`Error::Gpu`] for memory that the GPU does not reach, or an offset that is no multiple of 4.
+    pub fn write32(&self, offset: usize, value: u32) -> Result<MemoryOperation, Error> {
+        let at = self.at(offset, 4)?;
+        self.operation(
+            |memory| MemoryOperation::write32(memory, at, value),
+            |memory| MemoryOperation::write32(memory, at, value),
+        )
+    }
+
+    /// A stream's write of a 64-bit word.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write32`], of multiples of 8.
+    pub fn write64(&self, offset: usize, value: u64) -> Result<MemoryOperation, Error> {
+        let at = self.at(offset, 8)?;
+        self.operation(
+            |memory| MemoryOperation::write64(memory, at, value),
+            |memory| MemoryOperation::write64(memory, at, value),
+        )
+    }
+
+    /// A stream's wait for a 32-bit word.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write32`].
+    pub fn wait32(&self, offset: usize, value: u32, compare: Compare) -> Result<MemoryOperation, Error> {
+        let at = self.at(offset, 4)?;
+        self.operation(
+            |memory| MemoryOperation::wait32(memory, at, value, compare),
+            |memory| MemoryOperation::wait32(memory, at, value, compare),
+        )
+    }
+
+    fn operation(
+        &self,
+        host: impl FnOnce(&HostMemory) -> Result<MemoryOperation, gpu::Error>,
+        device: impl FnOnce(&DeviceMemory) -> Result<MemoryOperation, gpu::Error>,
+    ) -> Result<MemoryOperation, Error> {
+        let operation = match &self.memory {
+            Backing::Host(memory) => host(memory),
+            Backing::Device(mapped) => device(&mapped.memory),
+        };
+        operation.map_err(gpu_failed("name a word to a stream"))
+    }
+
+    /// Where in the memory `bytes` bytes at `offset` of this place are.
+    fn at(&self, offset: usize, bytes: usize) -> Result<usize, Error> {
+        match offset.checked_add(bytes) {
+            Some(end) if end <= self.bytes => Ok(self.start + offset),
+            _ => Err(Error::Range {
+                offset,
+                bytes,
+                available: self.bytes,
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = if self.is_device() { "GPU" } else { "host" };
+        write!(f, "{} bytes of {whose} memory at {:#x}", self.bytes, self.address())
+    }
+}
+
+impl Mapped {
+    /// What others wrote before the word is seen after it.
+    fn load<T: gdrcopy::Unit>(&self, at: usize) -> Result<T, Error> {
+        let value = self
+            .lent()
+            .load(at)
+            .map_err(mapping_failed("load a word of GPU memory"))?;
+        fence(Ordering::Acquire);
+        Ok(value)
+    }
+
+    /// After what was written before, and out of the CPU's write-combining buffers when it returns.
+    fn store<T: gdrcopy::Unit>(&self, at: usize, value: T) -> Result<(), Error> {
+        let mut mapping = self.taken();
+        mapping.fence();
+        fence(Ordering::Release);
+        let stored = mapping.store(at, value);
+        mapping.fence();
+        stored.map_err(mapping_failed("store a word of GPU memory"))
+    }
+
+    /// Nothing is half-done in a mapping, whoever panicked.
+    fn lent(&self) -> RwLockReadGuard<'_, Mapping> {
+        self.mapping.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn taken(&self) -> RwLockWriteGuard<'_, Mapping> {
+        self.mapping.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn gpu_failed(operation: &'static str) -> impl FnOnce(gpu::Error) -> Error {
+    move |source| Error::Gpu { operation, source }
+}
+
+fn mapping_failed(operation: &'static str) -> impl FnOnce(gdrcopy::Error) -> Error {
+    move |source| Error::Mapping { operation, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use gdrcopy::BackendKind;
+
+    use super::*;
+
+    fn supply() -> Supply {
+        Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok())
+    }
+
+    #[test]
+    fn the_cpu_and_a_stream_reach_the_same_bytes() {
+        let supply = supply();
+        let stream = supply.gpu().stream().unwrap();
+        for home in [Home::Host, Home::Gpu] {
+            let place = supply.place(home, 4096).unwrap();
+            assert_eq!(place.is_device(), home == Home::Gpu);
+            let part = place.part(64, 64).unwrap();
+            assert_eq!(part.address(), place.address() + 64);
+            let batch = [
+                part.wait32(8, 3, Compare::Geq).unwrap(),
+                part.write32(0, 0x0102_0304).unwrap(),
+                part.write64(16, 0x1112_1314_1516_1718).unwrap(),
+            ];
+            stream.batch(&batch).unwrap();
+            place.store_u32(72, 3).unwrap();
+            stream.synchronize_within(Duration::from_secs(60)).unwrap();
+            assert_eq!(place.load_u32(64).unwrap(), 0x0102_0304);
+            assert_eq!(part.load_u64(16).unwrap(), 0x1112_1314_1516_1718);
+            let mut bytes = [0; 2];
+            part.write(40, &[7, 8]).unwrap();
+            place.read(104, &mut bytes).unwrap();
+            assert_eq!(bytes, [7, 8]);
+            part.store_u64(56, 9).unwrap();
+            assert_eq!(place.load_u64(120).unwrap(), 9);
+        }
+    }
+
+    #[test]
+    fn a_part_ends_where_it_ends() {
+        for home in [Home::Host, Home::Gpu] {
+            let place = supply().place(home, 4096).unwrap();
+            let part = place.part(64, 64).unwrap();
+            assert!(place.part(4090, 7).is_err() && place.part(usize::MAX, 2).is_err());
+            assert!(part.load_u32(61).is_err() && part.load_u32(64).is_err() && part.load_u32(2).is_err());
+            assert!(part.store_u64(60, 0).is_err() && part.store_u64(4, 0).is_err());
+            assert!(part.write(64, &[1]).is_err() && part.read(60, &mut [0; 5]).is_err());
+            assert!(part.write32(64, 0).is_err() && part.wait32(62, 0, Compare::Eq).is_err());
+            assert!(part.write(64, &[]).is_ok());
+        }
+    }
+
+    #[test]
+    fn gpu_memory_that_nothing_maps_is_refused() {
+        let supply = Supply::new(Gpu::sim(), None);
+        assert!(matches!(supply.place(Home::Gpu, 64), Err(Error::NoMapping)));
+        assert!(supply.place(Home::Host, 64).is_ok());
+    }
+}

@@ -1,0 +1,104 @@
+//! The receive queue: entries that the CPU posts, for messages to come.
+
+use super::fits;
+use crate::wire::{self, Completion, DataSegment, Depth, SEGMENT, queue_record};
+use crate::{Error, Place};
+
+/// Where a receive queue lies, and whose it is.
+#[derive(Debug, Clone)]
+pub struct ReceiveParts {
+    /// Entries: a power of two, at most 2^15.
+    pub entries: u32,
+    /// Data segments an entry has room for: a power of two.
+    pub segments: u32,
+    /// The ring: 16 bytes × segments × entries.
+    pub ring: Place,
+    /// The doorbell record: 4 bytes.
+    pub record: Place,
+    /// The queue pair's number.
+    pub qpn: u32,
+}
+
+/// A receive queue. It has a record and no register: the card looks at it when a message arrives.
+#[derive(Debug)]
+pub struct ReceiveQueue {
+    parts: ReceiveParts,
+    depth: Depth,
+    stride: usize,
+    producer: u16,
+    consumer: u16,
+    /// Entries completed so far.
+    completed: u64,
+}
+
+impl ReceiveQueue {
+    /// An empty queue. Its record is set to 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Wire`] for a depth that is none; [`Error::Size`] for places of another size.
+    pub fn new(parts: ReceiveParts) -> Result<Self, Error> {
+        let depth = Depth::work(parts.entries)?;
+        let segments = Depth::work(parts.segments)?;
+        let stride = segments.entries() as usize * SEGMENT;
+        fits("a receive queue", &parts.ring, parts.entries as usize * stride)?;
+        fits("a doorbell record", &parts.record, 4)?;
+        parts.record.store_u32(0, queue_record(0))?;
+        Ok(Self {
+            parts,
+            depth,
+            stride,
+            producer: 0,
+            consumer: 0,
+            completed: 0,
+        })
+    }
+
+    /// Entries that can be posted.
+    #[must_use]
+    pub fn free(&self) -> u32 {
+        self.depth.free(self.producer, self.consumer)
+    }
+
+    /// Posts an entry: the next message that needs one goes to these pieces of memory. Says its number, counted from 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`]; [`Error::Wire`] for segments that do not fit.
+    pub fn post(&mut self, segments: &[DataSegment]) -> Result<u64, Error> {
+        let free = self.free();
+        if free == 0 {
+            return Err(Error::Full { need: 1, free });
+        }
+        let mut entry = vec![0; self.stride];
+        wire::encode_receive(segments, &mut entry)?;
+        let slot = self.depth.slot(self.producer.into()) as usize;
+        self.parts.ring.write(slot * self.stride, &entry)?;
+        let number = self.completed + u64::from(self.producer.wrapping_sub(self.consumer));
+        self.producer = self.producer.wrapping_add(1);
+        self.parts.record.store_u32(0, queue_record(self.producer))?;
+        Ok(number)
+    }
+
+    /// Frees the entry that a completion is of, and says which number it had. They complete in the order they were posted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownEntry`] for a completion of something else; the queue is as it was.
+    pub fn complete(&mut self, completion: &Completion) -> Result<u64, Error> {
+        let (qpn, counter) = (completion.qpn, completion.counter);
+        let known = qpn == self.parts.qpn && !completion.event.is_send() && counter == self.consumer;
+        if !known || self.producer == self.consumer {
+            return Err(Error::UnknownEntry { qpn, counter });
+        }
+        self.consumer = self.consumer.wrapping_add(1);
+        self.completed += 1;
+        Ok(self.completed - 1)
+    }
+
+    /// Bytes of an entry in the ring.
+    #[must_use]
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+}

@@ -1,0 +1,388 @@
+//! Queues by themselves: what they write, against bytes and numbers written down by hand. No HCA reads them here.
+
+use std::time::Duration;
+
+use gdrcopy::{BackendKind, Gdr};
+use gpu::{Compare, Gpu};
+
+use super::*;
+use crate::wire::{Completion, DataSegment, Entry, Event, Failed, Syndrome, Transport};
+use crate::{Home, Supply};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const QPN: u32 = 0x01_0203;
+
+struct Bench {
+    supply: Supply,
+    ring: Place,
+    record: Place,
+    register: Place,
+}
+
+fn bench(home: Home, bytes: usize) -> Bench {
+    let supply = Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
+    let place = |bytes| supply.place(home, bytes).unwrap();
+    Bench {
+        ring: place(bytes),
+        record: place(4),
+        register: supply.place(Home::Host, 8).unwrap(),
+        supply,
+    }
+}
+
+fn send_queue(bench: &Bench, blocks: u32) -> SendQueue {
+    SendQueue::new(SendParts {
+        blocks,
+        ring: bench.ring.clone(),
+        record: bench.record.clone(),
+        register: bench.register.clone(),
+        qpn: QPN,
+        transport: Transport::Connected,
+    })
+    .unwrap()
+}
+
+fn bytes(place: &Place) -> Vec<u8> {
+    let mut bytes = vec![0; place.len()];
+    place.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn done(counter: u16) -> Completion {
+    Completion::new(Event::Sent { opcode: 0x0a }, QPN, counter)
+}
+
+/// An inline send whose entry has so many blocks.
+fn long(blocks: usize, mark: u8) -> Entry {
+    Entry::send(&[]).inline(&vec![mark; blocks * 64 - 16 - 4])
+}
+
+#[test]
+fn nothing_is_rung_until_it_is_and_then_the_record_first() {
+    for home in [Home::Host, Home::Gpu] {
+        let bench = bench(home, 4 * 64);
+        let mut queue = send_queue(&bench, 4);
+        let prepared = queue.prepare(&long(1, 0x5a)).unwrap();
+        assert_eq!(bytes(&bench.ring)[..8], [0, 0, 0, 0x0a, 1, 2, 3, 4]);
+        assert_eq!(bytes(&bench.ring)[16..24], [0x80, 0, 0, 44, 0x5a, 0x5a, 0x5a, 0x5a]);
+        assert_eq!((bytes(&bench.record), bytes(&bench.register)), (vec![0; 4], vec![0; 8]));
+        let [first, barrier, last] = prepared.steps();
+        let Step::Write32 { place, value } = first else {
+            panic!("{first:?}")
+        };
+        assert_eq!(
+            (place.address(), value.to_ne_bytes()),
+            (bench.record.address(), [0, 0, 0, 1])
+        );
+        assert!(matches!(barrier, Step::Barrier));
+        let Step::Write64 { place, value } = last else {
+            panic!("{last:?}")
+        };
+        assert_eq!(place.address(), bench.register.address());
+        assert_eq!(value.to_ne_bytes(), [0, 0, 0, 0x0a, 1, 2, 3, 4]);
+        let second = queue.prepare(&long(2, 1)).unwrap();
+        // By a stream, and by the CPU.
+        let stream = bench.supply.gpu().stream().unwrap();
+        stream.batch(&prepared.operations().unwrap()).unwrap();
+        stream.synchronize_within(PATIENCE).unwrap();
+        assert_eq!(bytes(&bench.record), [0, 0, 0, 1]);
+        assert_eq!(bytes(&bench.register), [0, 0, 0, 0x0a, 1, 2, 3, 4]);
+        second.ring().unwrap();
+        assert_eq!(bytes(&bench.record), [0, 0, 0, 3]);
+        assert_eq!(bytes(&bench.register), [0, 0, 1, 0x0a, 1, 2, 3, 8]);
+    }
+}
+
+#[test]
+fn an_entry_wraps_between_blocks_and_a_full_queue_says_so() {
+    let bench = bench(Home::Host, 4 * 64);
+    let mut queue = send_queue(&bench, 4);
+    let (first, second) = (
+        queue.prepare(&long(3, 1)).unwrap(),
+        queue.prepare(&Entry::nop()).unwrap(),
+    );
+    assert_eq!((first.counter(), second.counter(), queue.free()), (0, 3, 0));
+    let full = queue.prepare(&Entry::nop());
+    assert!(matches!(full, Err(Error::Full { need: 1, free: 0 })), "{full:?}");
+    assert_eq!(queue.complete(&done(0)).unwrap(), 0);
+    assert_eq!(queue.free(), 3);
+    assert_eq!(queue.complete(&done(3)).unwrap(), 1);
+    // Blocks 4, 5 and 6 are slots 0, 1, 2; block 7 slot 3, block 8 slot 0 again.
+    let _ = queue.prepare(&long(3, 2)).unwrap();
+    queue.complete(&done(4)).unwrap();
+    let wrapped = queue.prepare(&long(2, 3)).unwrap();
+    assert_eq!(wrapped.counter(), 7);
+    let ring = bytes(&bench.ring);
+    assert_eq!(ring[192..200], [0, 0, 7, 0x0a, 1, 2, 3, 8]);
+    assert_eq!(ring[..64], [3; 64]);
+    assert!(
+        matches!(queue.prepare(&long(5, 4)), Err(Error::Wire(_))),
+        "longer than the queue"
+    );
+}
+
+#[test]
+fn the_counter_goes_through_the_end_of_16_bits() {
+    let bench = bench(Home::Host, 2 * 64);
+    let mut queue = send_queue(&bench, 2);
+    for number in 0..70_000_u32 {
+        let prepared = queue.prepare(&Entry::nop()).unwrap();
+        assert_eq!(u32::from(prepared.counter()), number & 0xffff);
+        assert_eq!(queue.complete(&done(number as u16)).unwrap(), u64::from(number));
+    }
+    queue.prepare(&Entry::nop()).unwrap().ring().unwrap();
+    // 70,001 is 0x11171: the record has its lower 16 bits.
+    assert_eq!(bytes(&bench.record), [0, 0, 0x11, 0x71]);
+}
+
+#[test]
+fn the_last_prepared_is_rolled_back_and_no_other() {
+    let bench = bench(Home::Host, 8 * 64);
+    let mut queue = send_queue(&bench, 8);
+    let first = queue.prepare(&long(2, 1)).unwrap();
+    let second = queue.prepare(&long(3, 2)).unwrap();
+    let refused = queue.roll_back(first);
+    assert!(
+        matches!(refused, Err(Error::NotLast { number: 0, last: 1 })),
+        "{refused:?}"
+    );
+    queue.roll_back(second).unwrap();
+    assert_eq!((queue.free(), queue.pending()), (6, 1));
+    let again = queue.prepare(&Entry::nop()).unwrap();
+    assert_eq!((again.number(), again.counter()), (1, 2));
+}
+
+#[test]
+fn a_completion_of_something_else_changes_nothing() {
+    let bench = bench(Home::Host, 8 * 64);
+    let mut queue = send_queue(&bench, 8);
+    for _ in 0..2 {
+        let _ = queue.prepare(&long(2, 0)).unwrap();
+    }
+    let other = Completion::new(Event::Sent { opcode: 0 }, QPN + 1, 0);
+    let receive = Completion::new(Event::Received, QPN, 0);
+    for wrong in [done(1), done(4), other, receive] {
+        assert!(
+            matches!(queue.complete(&wrong), Err(Error::UnknownEntry { .. })),
+            "{wrong:?}"
+        );
+    }
+    assert_eq!((queue.pending(), queue.free()), (2, 4));
+    // One that is done says so of those before it.
+    assert_eq!(queue.complete(&done(2)).unwrap(), 1);
+    assert_eq!((queue.pending(), queue.free()), (0, 8));
+}
+
+#[test]
+fn receives_are_posted_by_the_record_alone() {
+    let bench = bench(Home::Host, 2 * 32);
+    let parts = ReceiveParts {
+        entries: 2,
+        segments: 2,
+        ring: bench.ring.clone(),
+        record: bench.record.clone(),
+        qpn: QPN,
+    };
+    let mut queue = ReceiveQueue::new(parts.clone()).unwrap();
+    let segment = DataSegment {
+        length: 1,
+        key: 2,
+        address: 3,
+    };
+    assert_eq!(queue.post(&[segment]).unwrap(), 0);
+    assert_eq!(bytes(&bench.record), [0, 0, 0, 1]);
+    assert_eq!(
+        bytes(&bench.ring)[..24],
+        [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 1, 0]
+    );
+    assert_eq!(queue.post(&[segment; 2]).unwrap(), 1);
+    assert!(matches!(queue.post(&[]), Err(Error::Full { need: 1, free: 0 })));
+    let received = |counter| Completion::new(Event::Received, QPN, counter);
+    assert!(queue.complete(&received(1)).is_err() && queue.complete(&done(0)).is_err());
+    assert_eq!(queue.complete(&received(0)).unwrap(), 0);
+    assert_eq!(queue.post(&[]).unwrap(), 2);
+    assert_eq!(queue.complete(&received(1)).unwrap(), 1);
+    assert_eq!(queue.complete(&received(2)).unwrap(), 2);
+    assert!(queue.complete(&received(3)).is_err(), "nothing is posted");
+    let odd = ReceiveQueue::new(ReceiveParts { entries: 4, ..parts });
+    assert!(
+        matches!(
+            odd,
+            Err(Error::Size {
+                need: 128,
+                have: 64,
+                ..
+            })
+        ),
+        "{odd:?}"
+    );
+}
+
+/// A completion queue, and a card's hand that writes to it.
+struct Completions {
+    queue: CompletionQueue,
+    ring: Place,
+    record: Place,
+    entries: u32,
+    written: u32,
+    supply: Supply,
+}
+
+impl Completions {
+    fn new(entries: u32, home: Home, waiting: Waiting) -> Self {
+        let bench = bench(home, entries as usize * 64);
+        let queue = CompletionQueue::new(CompletionParts {
+            entries,
+            ring: bench.ring.clone(),
+            record: bench.record.clone(),
+            busy: bench.supply.place(Home::Host, entries as usize * 4).unwrap(),
+            waiting,
+        });
+        Self {
+            queue: queue.unwrap(),
+            ring: bench.ring,
+            record: bench.record,
+            entries,
+            written: 0,
+            supply: bench.supply,
+        }
+    }
+
+    /// The next completion, as a card writes it: the owner bit is bit log2(entries) of its number.
+    fn write(&mut self, event: Event) {
+        let owner = self.written / self.entries % 2 == 1;
+        let entry = Completion::new(event, QPN, self.written as u16).encode(owner);
+        let slot = (self.written % self.entries) as usize * 64;
+        self.ring.write(slot, &entry).unwrap();
+        self.written += 1;
+    }
+
+    fn polled(&mut self) -> Option<u16> {
+        self.queue.poll().unwrap().map(|completion| completion.counter)
+    }
+}
+
+#[test]
+fn completions_are_polled_in_order_over_many_passes() {
+    for (entries, home, waiting) in [
+        (1, Home::Host, Waiting::Nor),
+        (2, Home::Gpu, Waiting::WithoutNor),
+        (8, Home::Host, Waiting::Nor),
+        (8, Home::Gpu, Waiting::Nor),
+    ] {
+        let mut queue = Completions::new(entries, home, waiting);
+        assert_eq!(queue.polled(), None);
+        let mut expected = 0;
+        for burst in 0..6 * entries {
+            let count = burst % entries + 1;
+            for _ in 0..count {
+                queue.write(Event::Received);
+            }
+            for _ in 0..count {
+                assert_eq!(queue.polled(), Some(expected));
+                expected += 1;
+            }
+            assert_eq!(queue.polled(), None, "a stale entry is none");
+            assert_eq!(bytes(&queue.record)[1..], u32::from(expected).to_be_bytes()[1..]);
+        }
+    }
+}
+
+#[test]
+fn what_a_stream_waits_for_is_not_polled_before_it_was_seen() {
+    let mut queue = Completions::new(2, Home::Host, Waiting::Nor);
+    let stream = queue.supply.gpu().stream().unwrap();
+    for pass in 0..6 {
+        let waits = [queue.queue.take_wait().unwrap(), queue.queue.take_wait().unwrap()];
+        assert_eq!(waits.each_ref().map(Wait::index), [pass * 2, pass * 2 + 1]);
+        let compare = if pass % 2 == 0 {
+            (0xfeff_ffff, Compare::Nor)
+        } else {
+            (0x0100_0000, Compare::And)
+        };
+        assert!(waits.iter().all(|wait| wait.condition() == compare));
+        assert!(matches!(queue.queue.take_wait(), Err(Error::WaitsFull { entries: 2 })));
+        assert!(!waits[0].is_over().unwrap());
+        queue.write(Event::Received);
+        queue.write(Event::Received);
+        assert!(waits[1].is_over().unwrap());
+        // The GPU has not looked yet.
+        assert_eq!(queue.polled(), None);
+        assert!(queue.queue.is_held().unwrap() && queue.queue.peek().unwrap().is_some());
+        let operations: Vec<_> = waits.iter().flat_map(|wait| wait.operations(true).unwrap()).collect();
+        stream.batch(&operations).unwrap();
+        stream.synchronize_within(PATIENCE).unwrap();
+        let first = pass as u16 * 2;
+        assert_eq!(
+            (queue.polled(), queue.polled(), queue.polled()),
+            (Some(first), Some(first + 1), None)
+        );
+    }
+    // Nobody waits on the GPU after all.
+    let wait = queue.queue.take_wait().unwrap();
+    queue.write(Event::Received);
+    assert_eq!(queue.polled(), None);
+    wait.abandon().unwrap();
+    assert_eq!(queue.polled(), Some(12));
+    // What the CPU polls first no wait is for.
+    queue.write(Event::Received);
+    assert_eq!(queue.polled(), Some(13));
+    assert_eq!(queue.queue.take_wait().unwrap().index(), 14);
+}
+
+#[test]
+fn an_error_ends_a_wait_by_the_owner_bit_and_none_by_geq() {
+    let failed = Event::SendFailed(Failed {
+        syndrome: Syndrome::RemoteAccess,
+        vendor: 0x88,
+        opcode: 8,
+    });
+    for (waiting, even) in [(Waiting::Nor, true), (Waiting::WithoutNor, false)] {
+        let mut queue = Completions::new(1, Home::Host, waiting);
+        for over in [even, true] {
+            let wait = queue.queue.take_wait().unwrap();
+            assert!(!wait.is_over().unwrap());
+            queue.write(failed);
+            assert_eq!(wait.is_over().unwrap(), over);
+            wait.abandon().unwrap();
+            assert_eq!(
+                queue.queue.poll().unwrap().map(|completion| completion.event),
+                Some(failed)
+            );
+        }
+    }
+}
+
+#[test]
+fn an_overrun_is_told_and_never_taken_for_a_completion() {
+    for polled in 0..9 {
+        let mut queue = Completions::new(4, Home::Host, Waiting::Nor);
+        for counter in 0..polled {
+            queue.write(Event::Received);
+            assert_eq!(queue.polled(), Some(counter));
+        }
+        // One more than there is room for.
+        for _ in 0..5 {
+            queue.write(Event::Received);
+        }
+        let overrun = queue.queue.poll();
+        let index = u32::from(polled);
+        assert!(
+            matches!(overrun, Err(Error::Overrun { index: at, entries: 4 }) if at == index),
+            "{overrun:?}"
+        );
+    }
+}
+
+#[test]
+fn the_initial_value_of_the_provider_would_end_the_first_wait() {
+    let mut queue = Completions::new(2, Home::Host, Waiting::Nor);
+    let wait = queue.queue.take_wait().unwrap();
+    assert_eq!(bytes(&queue.ring)[63], 0xf1);
+    assert!(!wait.is_over().unwrap());
+    queue.ring.write(63, &[0xf0]).unwrap();
+    assert!(wait.is_over().unwrap(), "why it is 0xf1");
+    // The CPU does not fall for it.
+    wait.abandon().unwrap();
+    assert_eq!(queue.polled(), None);
+}
