@@ -1,0 +1,319 @@
+//! Completion entries: what a card says became of an entry.
+
+use super::{BLOCK, Error, Syndrome, fields};
+
+/// What became of an entry of a send or receive queue.
+///
+/// ```text
+/// 24  u32  flags, source queue pair (datagrams)     54  u8   vendor's syndrome (errors)
+/// 32  u32  user's index of the queue pair           55  u8   syndrome (errors)
+/// 36  u32  immediate data, or an invalidated key    56  u32  send opcode << 24 | queue pair
+/// 44  u32  bytes                                    60  u16  the entry's counter
+/// 48  u64  timestamp                                62  u8   signature
+///                                                   63  u8   opcode << 4 | format << 2 | solicited << 1 | owner
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// What happened.
+    pub event: Event,
+    /// The queue pair, 24 bits.
+    pub qpn: u32,
+    /// Which entry: of a send queue the block it starts at, of a receive queue its number; both modulo 2^16.
+    pub counter: u16,
+    /// Bytes received, or brought here by a read or an atomic operation.
+    pub bytes: u32,
+    /// The number that whoever made the queue pair gave it, 24 bits; 0 where none was given.
+    pub user_index: u32,
+    /// The queue pair that sent a datagram, 24 bits.
+    pub source: u32,
+    /// The card's clock when it was written; 0 of an error.
+    pub timestamp: u64,
+    /// The sender asked for an event.
+    pub solicited: bool,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// `REQ`: an entry of the send queue was done.
+    Sent {
+        /// Its opcode.
+        opcode: u8,
+    },
+    /// `RESP_WR_IMM`: the far side wrote memory here and gave immediate data.
+    Written {
+        /// The immediate data.
+        immediate: u32,
+    },
+    /// `RESP_SEND`: a message arrived.
+    Received,
+    /// `RESP_SEND_IMM`: a message arrived, with immediate data.
+    ReceivedImmediate {
+        /// The immediate data.
+        immediate: u32,
+    },
+    /// `RESP_SEND_INV`: a message arrived and made a key of ours invalid.
+    ReceivedInvalidate {
+        /// The key.
+        key: u32,
+    },
+    /// `REQ_ERR`: an entry of the send queue failed.
+    SendFailed(Failed),
+    /// `RESP_ERR`: an entry of the receive queue failed.
+    ReceiveFailed(Failed),
+}
+
+/// Why an entry failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Failed {
+    /// The syndrome.
+    pub syndrome: Syndrome,
+    /// What the vendor's hardware adds.
+    pub vendor: u8,
+    /// Opcode of the send entry; of a receive it means nothing.
+    pub opcode: u8,
+}
+
+/// Offset of the word that is watched: counter, signature and `op_own`, whose last byte a GPU sees highest.
+pub const WATCHED: usize = 60;
+
+/// `op_own` before the first pass: no opcode (15), and the owner bit that is not pass 0's. rdma-core's provider writes 0xf0, which
+/// a wait for the owner bit of pass 0 takes for a completion.
+pub const INITIAL_OWNER: u8 = 0xf1;
+
+/// Offset of `op_own`.
+const OWNER: usize = 63;
+const INVALID: u8 = 15;
+
+impl Event {
+    /// The opcode of a completion entry: `MLX5_CQE_…`.
+    #[must_use]
+    pub fn opcode(&self) -> u8 {
+        match self {
+            Self::Sent { .. } => 0,
+            Self::Written { .. } => 1,
+            Self::Received => 2,
+            Self::ReceivedImmediate { .. } => 3,
+            Self::ReceivedInvalidate { .. } => 4,
+            Self::SendFailed(_) => 13,
+            Self::ReceiveFailed(_) => 14,
+        }
+    }
+
+    /// Why it failed, if it did.
+    #[must_use]
+    pub fn failed(&self) -> Option<&Failed> {
+        match self {
+            Self::SendFailed(failed) | Self::ReceiveFailed(failed) => Some(failed),
+            _ => None,
+        }
+    }
+
+    /// Whether it is about an entry of the send queue.
+    #[must_use]
+    pub fn is_send(&self) -> bool {
+        matches!(self, Self::Sent { .. } | Self::SendFailed(_))
+    }
+
+    fn word36(&self) -> u32 {
+        match *self {
+            Self::Written { immediate } | Self::ReceivedImmediate { immediate } => immediate,
+            Self::ReceivedInvalidate { key } => key,
+            _ => 0,
+        }
+    }
+
+    fn send_opcode(&self) -> u8 {
+        match *self {
+            Self::Sent { opcode } => opcode,
+            Self::SendFailed(failed) | Self::ReceiveFailed(failed) => failed.opcode,
+            _ => 0,
+        }
+    }
+}
+
+impl Completion {
+    /// A completion of an entry of a queue pair; bytes and the rest are 0.
+    #[must_use]
+    pub fn new(event: Event, qpn: u32, counter: u16) -> Self {
+        Self {
+            event,
+            qpn,
+            counter,
+            bytes: 0,
+            user_index: 0,
+            source: 0,
+            timestamp: 0,
+            solicited: false,
+        }
+    }
+
+    /// Its 64 bytes with this owner bit (see [`Depth::parity`](super::Depth::parity)). Numbers of 24 bits are cut to them.
+    ///
+    /// Who writes it to where others watch writes the word at [`WATCHED`] last.
+    #[must_use]
+    pub fn encode(&self, owner: bool) -> [u8; BLOCK] {
+        let mut bytes = [0; BLOCK];
+        let mut put = |offset: usize, field: &[u8]| {
+            for (to, from) in bytes.iter_mut().skip(offset).zip(field) {
+                *to = *from;
+            }
+        };
+        put(24, &(self.source & 0xff_ffff).to_be_bytes());
+        put(32, &(self.user_index & 0xff_ffff).to_be_bytes());
+        put(36, &self.event.word36().to_be_bytes());
+        put(44, &self.bytes.to_be_bytes());
+        match self.event.failed() {
+            None => put(48, &self.timestamp.to_be_bytes()),
+            Some(failed) => put(54, &[failed.vendor, failed.syndrome.code()]),
+        }
+        let opcode = u32::from(self.event.send_opcode()) << 24;
+        put(56, &(opcode | self.qpn & 0xff_ffff).to_be_bytes());
+        put(60, &self.counter.to_be_bytes());
+        let solicited = u8::from(self.solicited) << 1;
+        put(OWNER, &[self.event.opcode() << 4 | solicited | u8::from(owner)]);
+        bytes
+    }
+
+    /// Reads an entry, whoever owns it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritten`], [`Error::CompletionOpcode`], [`Error::CompletionFormat`].
+    pub fn decode(from: &[u8; BLOCK]) -> Result<Self, Error> {
+        let op_own = owner_of(from);
+        let (opcode, format) = (op_own >> 4, op_own >> 2 & 3);
+        if opcode == INVALID {
+            return Err(Error::Unwritten);
+        }
+        let word = fields::u32_at(from, 56)?;
+        let immediate = fields::u32_at(from, 36)?;
+        let failed = Failed {
+            vendor: fields::u8_at(from, 54)?,
+            syndrome: Syndrome::of(fields::u8_at(from, 55)?),
+            opcode: (word >> 24) as u8,
+        };
+        let event = match opcode {
+            0 => Event::Sent { opcode: failed.opcode },
+            1 => Event::Written { immediate },
+            2 => Event::Received,
+            3 => Event::ReceivedImmediate { immediate },
+            4 => Event::ReceivedInvalidate { key: immediate },
+            13 => Event::SendFailed(failed),
+            14 => Event::ReceiveFailed(failed),
+            _ => return Err(Error::CompletionOpcode { opcode }),
+        };
+        if format != 0 {
+            return Err(Error::CompletionFormat { format });
+        }
+        Ok(Self {
+            event,
+            qpn: word & 0xff_ffff,
+            counter: fields::u16_at(from, 60)?,
+            bytes: fields::u32_at(from, 44)?,
+            user_index: fields::u32_at(from, 32)? & 0xff_ffff,
+            source: fields::u32_at(from, 24)? & 0xff_ffff,
+            timestamp: match event.failed() {
+                None => fields::u64_at(from, 48)?,
+                Some(_) => 0,
+            },
+            solicited: op_own & 2 != 0,
+        })
+    }
+}
+
+/// `op_own` of an entry: opcode, format, solicited, owner.
+#[must_use]
+pub fn owner_of(entry: &[u8; BLOCK]) -> u8 {
+    let [.., op_own] = *entry;
+    op_own
+}
+
+/// The watched word, as the CPU stores it, of a slot that was polled in a pass of this parity: no opcode, and the owner bit of the
+/// pass that is over. A wait of the next pass holds for no comparison, [`Watch::Geq`](super::Watch::Geq) included.
+#[must_use]
+pub fn rearmed(parity: bool) -> u32 {
+    u32::from_ne_bytes([0, 0, 0, INVALID << 4 | u8::from(parity)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A completion with every field different, and its bytes by hand.
+    fn received() -> (Completion, [u8; 64]) {
+        let completion = Completion {
+            event: Event::ReceivedImmediate { immediate: 0x0102_0304 },
+            qpn: 0x0a_0b0c,
+            counter: 0x1234,
+            bytes: 0x0506_0708,
+            user_index: 0x11_2233,
+            source: 0x44_5566,
+            timestamp: 0x2122_2324_2526_2728,
+            solicited: true,
+        };
+        let mut bytes = [0; 64];
+        bytes[24..28].copy_from_slice(&[0, 0x44, 0x55, 0x66]);
+        bytes[32..40].copy_from_slice(&[0, 0x11, 0x22, 0x33, 1, 2, 3, 4]);
+        bytes[44..56].copy_from_slice(&[5, 6, 7, 8, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28]);
+        bytes[56..].copy_from_slice(&[0, 0x0a, 0x0b, 0x0c, 0x12, 0x34, 0, 0x33]);
+        (completion, bytes)
+    }
+
+    #[test]
+    fn a_completion_is_what_the_header_says() {
+        let (completion, mut bytes) = received();
+        assert_eq!(completion.encode(true), bytes);
+        assert_eq!(Completion::decode(&bytes), Ok(completion));
+        bytes[63] = 0x32;
+        assert_eq!(completion.encode(false), bytes);
+        assert_eq!(Completion::decode(&bytes), Ok(completion));
+    }
+
+    #[test]
+    fn an_error_has_its_syndromes_at_54() {
+        let failed = Failed {
+            syndrome: Syndrome::RemoteAccess,
+            vendor: 0x88,
+            opcode: 0x08,
+        };
+        let completion = Completion::new(Event::SendFailed(failed), 0x0a_0b0c, 0xfffe);
+        let mut bytes = [0; 64];
+        bytes[54..].copy_from_slice(&[0x88, 0x13, 8, 0x0a, 0x0b, 0x0c, 0xff, 0xfe, 0, 0xd1]);
+        assert_eq!(completion.encode(true), bytes);
+        assert_eq!(Completion::decode(&bytes), Ok(completion));
+        bytes[63] = 0xe0;
+        let event = Completion::decode(&bytes).unwrap().event;
+        assert_eq!(event, Event::ReceiveFailed(failed));
+    }
+
+    #[test]
+    fn opcodes_that_are_no_completion_are_errors() {
+        let of = |op_own| {
+            let mut bytes = [0; 64];
+            bytes[63] = op_own;
+            Completion::decode(&bytes)
+        };
+        for opcode in 0..16_u8 {
+            let known = matches!(opcode, 0..=4 | 13 | 14);
+            assert_eq!(of(opcode << 4).is_ok(), known, "{opcode}");
+        }
+        assert_eq!(of(INITIAL_OWNER), Err(Error::Unwritten));
+        assert_eq!(of(0x20 | 4), Err(Error::CompletionFormat { format: 1 }));
+        assert_eq!(of(0x50), Err(Error::CompletionOpcode { opcode: 5 }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_completion_or_an_error(bytes in proptest::array::uniform32(any::<[u8; 2]>())) {
+            let mut entry = [0; 64];
+            entry.copy_from_slice(bytes.as_flattened());
+            if let Ok(completion) = Completion::decode(&entry) {
+                let again = completion.encode(entry[63] & 1 != 0);
+                prop_assert_eq!(Completion::decode(&again), Ok(completion));
+                prop_assert_eq!(&again[57..62], &entry[57..62]);
+            }
+        }
+    }
+}

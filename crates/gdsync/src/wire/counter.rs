@@ -1,0 +1,234 @@
+//! How queues count: blocks modulo 2^16, completions with 24 bits, and the owner bit that tells one pass from the next.
+
+use super::Error;
+
+/// How many places a ring has: a power of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Depth(u32);
+
+/// What a word at [`WATCHED`](super::WATCHED) is compared with, as a stream's memory operation does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Watch {
+    /// Some of these bits are set.
+    And(u32),
+    /// Some bit is in neither the word nor these.
+    Nor(u32),
+    /// The word less this is not negative, as a signed number.
+    Geq(u32),
+}
+
+/// The owner bit in the watched word: bit 0 of `op_own`, which is the highest byte as a GPU loads it.
+const OWNER: u32 = 1 << 24;
+
+impl Depth {
+    /// The most blocks or entries of a work queue: its counter has 16 bits, and a full queue must not look like an empty one.
+    pub const MOST_WORK: u32 = 1 << 15;
+    /// The most entries of a completion queue: its counter has 24 bits.
+    pub const MOST_COMPLETIONS: u32 = 1 << 23;
+
+    /// A send queue of so many blocks, or a receive queue of so many entries.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Depth`].
+    pub fn work(entries: u32) -> Result<Self, Error> {
+        Self::within(entries, Self::MOST_WORK)
+    }
+
+    /// A completion queue of so many entries.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Depth`].
+    pub fn completions(entries: u32) -> Result<Self, Error> {
+        Self::within(entries, Self::MOST_COMPLETIONS)
+    }
+
+    /// Places.
+    #[must_use]
+    pub fn entries(self) -> u32 {
+        self.0
+    }
+
+    /// The place that the `n`th comes to.
+    #[must_use]
+    pub fn slot(self, n: u32) -> u32 {
+        n & (self.0 - 1)
+    }
+
+    /// The owner bit of the `n`th completion: it changes with each pass over the ring, and is clear in the first.
+    #[must_use]
+    pub fn parity(self, n: u32) -> bool {
+        n & self.0 != 0
+    }
+
+    /// How many places are taken, where `producer` come to be and `consumer` are gone, both modulo 2^16.
+    #[must_use]
+    pub fn used(self, producer: u16, consumer: u16) -> u32 {
+        producer.wrapping_sub(consumer).into()
+    }
+
+    /// How many places are free. 0 also where more are taken than there are.
+    #[must_use]
+    pub fn free(self, producer: u16, consumer: u16) -> u32 {
+        self.0.saturating_sub(self.used(producer, consumer))
+    }
+
+    /// What a stream waits for to see the `n`th completion: the owner bit of its pass.
+    #[must_use]
+    pub fn watch(self, n: u32) -> Watch {
+        if self.parity(n) {
+            Watch::And(OWNER)
+        } else {
+            Watch::Nor(!OWNER)
+        }
+    }
+
+    /// The same for a GPU that cannot compare by NOR. In an even pass it waits for an opcode below 8, so that an error is never
+    /// seen, and every slot that was polled must be [re-armed](super::rearmed).
+    #[must_use]
+    pub fn watch_without_nor(self, n: u32) -> Watch {
+        if self.parity(n) {
+            Watch::And(OWNER)
+        } else {
+            Watch::Geq(0)
+        }
+    }
+
+    /// Whether `op_own` in the slot of the `n`th completion is that completion's: written, and in this pass.
+    #[must_use]
+    pub fn is_written(self, n: u32, op_own: u8) -> bool {
+        op_own >> 4 != 15 && (op_own & 1 != 0) == self.parity(n)
+    }
+
+    fn within(entries: u32, most: u32) -> Result<Self, Error> {
+        if entries.is_power_of_two() && entries <= most {
+            Ok(Self(entries))
+        } else {
+            Err(Error::Depth { entries, most })
+        }
+    }
+}
+
+/// A doorbell record of a work queue as the CPU stores it, where so many blocks (or receive entries) were put in: big-endian.
+#[must_use]
+pub fn queue_record(producer: u16) -> u32 {
+    u32::from(producer).to_be()
+}
+
+/// How many blocks or entries were put in, by a doorbell record.
+#[must_use]
+pub fn producer_of(record: u32) -> u16 {
+    u32::from_be(record) as u16
+}
+
+/// The doorbell record of a completion queue as the CPU stores it, where so many completions were polled.
+#[must_use]
+pub fn completion_record(consumer: u32) -> u32 {
+    (consumer & 0xff_ffff).to_be()
+}
+
+/// How many completions were polled, modulo 2^24, by a doorbell record.
+#[must_use]
+pub fn consumer_of(record: u32) -> u32 {
+    u32::from_be(record) & 0xff_ffff
+}
+
+impl Watch {
+    /// Whether a word satisfies it.
+    #[must_use]
+    pub fn holds(self, word: u32) -> bool {
+        match self {
+            Self::And(bits) => word & bits != 0,
+            Self::Nor(bits) => !(word | bits) != 0,
+            Self::Geq(value) => word.wrapping_sub(value) as i32 >= 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rearmed;
+    use super::*;
+
+    #[test]
+    fn depths_are_powers_of_two_that_can_be_counted() {
+        for entries in [1, 2, 4096, 1 << 15] {
+            assert_eq!(Depth::work(entries).unwrap().entries(), entries);
+        }
+        for entries in [0, 3, 1 << 16] {
+            assert!(Depth::work(entries).is_err());
+        }
+        assert!(Depth::completions(1 << 23).is_ok() && Depth::completions(1 << 24).is_err());
+    }
+
+    #[test]
+    fn work_queues_count_through_the_end_of_16_bits() {
+        let depth = Depth::work(8).unwrap();
+        assert_eq!((depth.used(3, 0xfffe), depth.free(3, 0xfffe)), (5, 3));
+        assert_eq!(depth.slot(0x1_0003), 3);
+        assert_eq!(Depth::work(1 << 15).unwrap().free(0x7fff, 0xffff), 0);
+    }
+
+    #[test]
+    fn the_owner_bit_changes_with_each_pass() {
+        let depth = Depth::completions(4).unwrap();
+        let bits: Vec<bool> = (0..12).map(|n| depth.parity(n)).collect();
+        let (even, odd) = ([false; 4], [true; 4]);
+        assert_eq!(bits, [even, odd, even].concat());
+        // A queue of one changes with each completion, also where the counter of 32 bits begins again.
+        let one = Depth::completions(1).unwrap();
+        assert_eq!(
+            (one.parity(0), one.parity(1), one.parity(u32::MAX)),
+            (false, true, true)
+        );
+    }
+
+    #[test]
+    fn watches_hold_for_the_pass_they_are_of() {
+        let depth = Depth::completions(2).unwrap();
+        assert_eq!(depth.watch(0), Watch::Nor(0xfeff_ffff));
+        assert_eq!(depth.watch(2), Watch::And(0x0100_0000));
+        assert_eq!(depth.watch_without_nor(0), Watch::Geq(0));
+        // op_own is the highest byte: 0xf1 before the first pass, then owner 0, 1, 0.
+        for (word, first, second) in [
+            (0xf100_0000, false, true),
+            (0x0000_3412, true, false),
+            (0x0100_3412, false, true),
+            (0xd000_3412, true, false),
+        ] {
+            assert_eq!(depth.watch(0).holds(word), first, "{word:#x}");
+            assert_eq!(depth.watch(2).holds(word), second, "{word:#x}");
+        }
+        // What libgdsync met with rdma-core's own initial value: the wait of pass 0 holds at once.
+        assert!(depth.watch(0).holds(0xf000_0000));
+        // Without NOR: not before, not for an error.
+        assert!(!Watch::Geq(0).holds(0xf100_0000) && Watch::Geq(0).holds(0x0000_0000));
+        assert!(!Watch::Geq(0).holds(0xd000_0000));
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn a_rearmed_slot_satisfies_no_wait_of_the_next_pass() {
+        let depth = Depth::completions(2).unwrap();
+        // Polled in pass 0, watched in pass 1; and the other way round.
+        assert!(!depth.watch(2).holds(rearmed(false)) && !depth.watch_without_nor(2).holds(rearmed(false)));
+        assert!(!depth.watch(4).holds(rearmed(true)) && !depth.watch_without_nor(4).holds(rearmed(true)));
+    }
+
+    #[test]
+    fn records_are_big_endian_and_cut() {
+        assert_eq!(queue_record(0x1234).to_ne_bytes(), [0, 0, 0x12, 0x34]);
+        assert_eq!(completion_record(0x89ab_cdef).to_ne_bytes(), [0, 0xab, 0xcd, 0xef]);
+        assert_eq!(producer_of(queue_record(0xfedc)), 0xfedc);
+        assert_eq!(consumer_of(completion_record(0x0100_0001)), 1);
+    }
+
+    #[test]
+    fn an_entry_is_written_in_its_own_pass_alone() {
+        let depth = Depth::completions(4).unwrap();
+        assert!(depth.is_written(0, 0x20) && !depth.is_written(0, 0x21));
+        assert!(depth.is_written(4, 0xd1) && !depth.is_written(4, 0xd0));
+        assert!(!depth.is_written(0, 0xf0) && !depth.is_written(4, 0xf1));
+    }
+}

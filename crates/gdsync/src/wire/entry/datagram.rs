@@ -1,0 +1,143 @@
+//! The address of a datagram: to whom, and the way there.
+
+use super::control::narrow;
+use crate::wire::{Error, fields};
+
+/// Whom a datagram is for, and the way there: 48 bytes.
+///
+/// ```text
+///  0  u32  key of the far queue pair       16  u8[4]  0
+///  4  u32  0                               20  u8[6]  MAC
+///  8  u32  1 << 31 | far queue pair        26  u8     traffic class
+/// 12  u8   rate << 4 | service level       27  u8     hop limit
+/// 13  u8   source path                     28  u32    route << 30 | GID index << 20 | flow label
+/// 14  u16  LID (or UDP port)               32  u8[16] GID
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Datagram {
+    /// The far queue pair, 24 bits.
+    pub qpn: u32,
+    /// What that queue pair asks of who sends to it (its Q_Key).
+    pub key: u32,
+    /// The way there.
+    pub path: AddressVector,
+}
+
+/// The way to a port, as a datagram's entry has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct AddressVector {
+    /// `stat_rate_sl`: the rate in the upper four bits; below, the service level (InfiniBand) or twice the priority (Ethernet).
+    pub rate_and_level: u8,
+    /// `fl_mlid`: the lower bits of the source's LID, 7 bits; 0 on Ethernet.
+    pub source_path: u8,
+    /// LID of the far port; on Ethernet, the source port of RoCE v2's UDP packets.
+    pub lid: u16,
+    /// MAC address of the far port, or of the router; zeros on InfiniBand.
+    pub mac: [u8; 6],
+    /// InfiniBand: whether packets have a global route header. 0 on Ethernet, where all have one.
+    pub has_route: bool,
+    /// The global route; zeros without one.
+    pub route: GlobalRoute,
+}
+
+/// A global route (GRH).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct GlobalRoute {
+    /// The far port's GID.
+    pub gid: [u8; 16],
+    /// Index of the GID sent from.
+    pub source_index: u8,
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// Traffic class.
+    pub traffic_class: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+}
+
+/// Bytes of it.
+pub(super) const BYTES: usize = 48;
+/// `MLX5_EXTENDED_UD_AV`: the address has all 48 bytes.
+const EXTENDED: u32 = 1 << 31;
+const ROUTE: u32 = 1 << 30;
+const FLOW_LABEL: u32 = 0xf_ffff;
+
+impl AddressVector {
+    /// Over Ethernet: RoCE, which always has a global route. `udp_port` is the source port of RoCE v2 packets, 0 for v1; `priority`
+    /// 0 to 7; `rate` 0 for the port's own, else mlx5's number of one.
+    #[must_use]
+    pub fn ethernet(mac: [u8; 6], udp_port: u16, priority: u8, rate: u8, route: GlobalRoute) -> Self {
+        Self {
+            rate_and_level: rate << 4 | (priority & 7) << 1,
+            source_path: 0,
+            lid: udp_port,
+            mac,
+            has_route: false,
+            route,
+        }
+    }
+
+    /// Over InfiniBand. `level` 0 to 15; `rate` as for Ethernet; `source_path` 0 to 127.
+    #[must_use]
+    pub fn infiniband(lid: u16, source_path: u8, level: u8, rate: u8, route: Option<GlobalRoute>) -> Self {
+        Self {
+            rate_and_level: rate << 4 | (level & 0xf),
+            source_path: source_path & 0x7f,
+            lid,
+            mac: [0; 6],
+            has_route: route.is_some(),
+            route: route.unwrap_or_default(),
+        }
+    }
+}
+
+impl Datagram {
+    pub(super) fn put(&self, to: &mut [u8], offset: usize) -> Result<(), Error> {
+        narrow("the far queue pair's number", self.qpn.into(), 24)?;
+        let (path, route) = (&self.path, &self.path.route);
+        narrow("the flow label", route.flow_label.into(), 20)?;
+        let flag = if path.has_route { ROUTE } else { 0 };
+        let index = u32::from(route.source_index) << 20;
+        fields::put_u32(to, offset, self.key)?;
+        fields::put_u32(to, offset + 4, 0)?;
+        fields::put_u32(to, offset + 8, self.qpn | EXTENDED)?;
+        fields::put(to, offset + 12, &[path.rate_and_level, path.source_path])?;
+        fields::put_u16(to, offset + 14, path.lid)?;
+        fields::put_u32(to, offset + 16, 0)?;
+        fields::put(to, offset + 20, &path.mac)?;
+        fields::put(to, offset + 26, &[route.traffic_class, route.hop_limit])?;
+        fields::put_u32(to, offset + 28, flag | index | route.flow_label)?;
+        fields::put(to, offset + 32, &route.gid)
+    }
+
+    pub(super) fn at(from: &[u8], offset: usize) -> Result<Self, Error> {
+        let far = fields::u32_at(from, offset + 8)?;
+        if far & EXTENDED == 0 {
+            let what = "an address without its last 32 bytes: the far queue pair's word";
+            let value = far.into();
+            return Err(Error::Wide { what, value, bits: 24 });
+        }
+        let qpn = far & !EXTENDED;
+        narrow("the far queue pair's number", qpn.into(), 24)?;
+        let last = fields::u32_at(from, offset + 28)?;
+        narrow("the word of GID index and flow label", (last & !ROUTE).into(), 28)?;
+        Ok(Self {
+            qpn,
+            key: fields::u32_at(from, offset)?,
+            path: AddressVector {
+                rate_and_level: fields::u8_at(from, offset + 12)?,
+                source_path: fields::u8_at(from, offset + 13)?,
+                lid: fields::u16_at(from, offset + 14)?,
+                mac: fields::bytes_at(from, offset + 20)?,
+                has_route: last & ROUTE != 0,
+                route: GlobalRoute {
+                    gid: fields::bytes_at(from, offset + 32)?,
+                    source_index: (last >> 20) as u8,
+                    flow_label: last & FLOW_LABEL,
+                    traffic_class: fields::u8_at(from, offset + 26)?,
+                    hop_limit: fields::u8_at(from, offset + 27)?,
+                },
+            },
+        })
+    }
+}

@@ -1,0 +1,368 @@
+//! Send queue entries: what they ask for, and their bytes.
+
+mod control;
+mod datagram;
+mod payload;
+
+#[cfg(test)]
+mod tests;
+
+pub use control::{Control, Fence, Flags, MOST_BLOCKS, Opcode};
+pub use datagram::{AddressVector, Datagram, GlobalRoute};
+pub use payload::Payload;
+
+use super::{BLOCK, DataSegment, Error, SEGMENT, fields};
+use control::MOST_SEGMENTS;
+
+/// A send queue entry.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// What it asks for.
+    pub operation: Operation,
+    /// Whether it completes, and what it waits for.
+    pub flags: Flags,
+    /// Whom it is for, on a queue pair of datagrams.
+    pub datagram: Option<Datagram>,
+    /// What it moves.
+    pub payload: Payload,
+}
+
+/// What an entry asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Nothing; it completes.
+    Nop,
+    /// Send to whatever the far side has posted.
+    Send {
+        /// Four bytes that its completion there tells.
+        immediate: Option<u32>,
+    },
+    /// Write the far side's memory.
+    Write {
+        /// Where.
+        remote: RemoteAddress,
+        /// Four bytes that a completion there tells; takes a receive entry.
+        immediate: Option<u32>,
+    },
+    /// Read the far side's memory.
+    Read {
+        /// Where.
+        remote: RemoteAddress,
+    },
+    /// Where 8 bytes of the far side are `compare`, they become `swap`; what they were comes back.
+    CompareSwap {
+        /// Where; a multiple of 8.
+        remote: RemoteAddress,
+        /// What they are to be.
+        compare: u64,
+        /// What they become.
+        swap: u64,
+    },
+    /// Add to 8 bytes of the far side; what they were comes back.
+    FetchAdd {
+        /// Where; a multiple of 8.
+        remote: RemoteAddress,
+        /// What is added.
+        add: u64,
+    },
+}
+
+/// A place in the far side's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RemoteAddress {
+    /// Address within the region of the key.
+    pub address: u64,
+    /// The region's remote key.
+    pub key: u32,
+}
+
+/// What a queue pair speaks: an entry does not say so itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// A reliable or unreliable connection.
+    Connected,
+    /// Datagrams: behind the control segment stands an address.
+    Datagram,
+}
+
+/// An entry and what else its control segment says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decoded {
+    /// The entry.
+    pub entry: Entry,
+    /// The queue pair it was written for.
+    pub qpn: u32,
+    /// The block it was written for, modulo 2^16.
+    pub index: u16,
+    /// Blocks it takes.
+    pub blocks: usize,
+}
+
+impl Operation {
+    /// Its number on the wire.
+    #[must_use]
+    pub fn opcode(&self) -> Opcode {
+        match self {
+            Self::Nop => Opcode::Nop,
+            Self::Send { immediate: None } => Opcode::Send,
+            Self::Send { immediate: Some(_) } => Opcode::SendImmediate,
+            Self::Write { immediate: None, .. } => Opcode::Write,
+            Self::Write { immediate: Some(_), .. } => Opcode::WriteImmediate,
+            Self::Read { .. } => Opcode::Read,
+            Self::CompareSwap { .. } => Opcode::CompareSwap,
+            Self::FetchAdd { .. } => Opcode::FetchAdd,
+        }
+    }
+
+    fn immediate(&self) -> Option<u32> {
+        match *self {
+            Self::Send { immediate } | Self::Write { immediate, .. } => immediate,
+            _ => None,
+        }
+    }
+
+    fn remote(&self) -> Option<RemoteAddress> {
+        match *self {
+            Self::Nop | Self::Send { .. } => None,
+            Self::Write { remote, .. }
+            | Self::Read { remote }
+            | Self::CompareSwap { remote, .. }
+            | Self::FetchAdd { remote, .. } => Some(remote),
+        }
+    }
+
+    /// The atomic segment: swapped or added, and compared. rdma-core leaves the second as it was where nothing is compared.
+    fn atomic(&self) -> Option<(u64, u64)> {
+        match *self {
+            Self::CompareSwap { compare, swap, .. } => Some((swap, compare)),
+            Self::FetchAdd { add, .. } => Some((add, 0)),
+            _ => None,
+        }
+    }
+}
+
+impl Entry {
+    /// An entry that asks for `operation` with these pieces of memory: not signalled, no fence.
+    #[must_use]
+    pub fn new(operation: Operation, segments: &[DataSegment]) -> Self {
+        Self {
+            operation,
+            flags: Flags::default(),
+            datagram: None,
+            payload: Payload::Segments(segments.to_vec()),
+        }
+    }
+
+    /// Does nothing.
+    #[must_use]
+    pub fn nop() -> Self {
+        Self::new(Operation::Nop, &[])
+    }
+
+    /// Sends these pieces of memory, one after the other.
+    #[must_use]
+    pub fn send(segments: &[DataSegment]) -> Self {
+        Self::new(Operation::Send { immediate: None }, segments)
+    }
+
+    /// Writes these pieces of memory to the far side's.
+    #[must_use]
+    pub fn write(remote: RemoteAddress, segments: &[DataSegment]) -> Self {
+        let immediate = None;
+        Self::new(Operation::Write { remote, immediate }, segments)
+    }
+
+    /// Reads the far side's memory into these pieces.
+    #[must_use]
+    pub fn read(remote: RemoteAddress, segments: &[DataSegment]) -> Self {
+        Self::new(Operation::Read { remote }, segments)
+    }
+
+    /// With these bytes in the entry itself, instead of pieces of memory.
+    #[must_use]
+    pub fn inline(mut self, bytes: &[u8]) -> Self {
+        self.payload = Payload::Inline(bytes.to_vec());
+        self
+    }
+
+    /// With immediate data; of an operation that has none, nothing changes.
+    #[must_use]
+    pub fn immediate(mut self, value: u32) -> Self {
+        if let Operation::Send { immediate } | Operation::Write { immediate, .. } = &mut self.operation {
+            *immediate = Some(value);
+        }
+        self
+    }
+
+    /// With a completion also where it succeeds.
+    #[must_use]
+    pub fn signalled(mut self) -> Self {
+        self.flags.signalled = true;
+        self
+    }
+
+    /// After what `fence` names.
+    #[must_use]
+    pub fn fenced(mut self, fence: Fence) -> Self {
+        self.flags.fence = fence;
+        self
+    }
+
+    /// For this receiver of datagrams.
+    #[must_use]
+    pub fn to(mut self, datagram: Datagram) -> Self {
+        self.datagram = Some(datagram);
+        self
+    }
+
+    /// Blocks of 64 bytes that it takes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`].
+    pub fn blocks(&self) -> Result<usize, Error> {
+        self.segments().map(|segments| segments.div_ceil(BLOCK / SEGMENT))
+    }
+
+    /// Writes the entry as block `index` of queue pair `qpn`, and says how many blocks it takes. All bytes of these blocks are
+    /// written; those behind the entry are zeros (rdma-core leaves them as they were; a card does not look at them).
+    ///
+    /// In a ring the blocks follow one another around its end: an entry wraps between blocks, and nowhere else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Short`] for fewer bytes than the blocks have; [`Error::TooLarge`], [`Error::Wide`], [`Error::SegmentLength`],
+    /// [`Error::Meaning`] for an entry that cannot be.
+    pub fn encode(&self, qpn: u32, index: u16, to: &mut [u8]) -> Result<usize, Error> {
+        self.check()?;
+        let segments = self.segments()?;
+        let blocks = segments.div_ceil(BLOCK / SEGMENT);
+        let (need, have) = (blocks * BLOCK, to.len());
+        let to = to.get_mut(..need).ok_or(Error::Short { need, have })?;
+        to.fill(0);
+        let control = Control {
+            index,
+            opcode: self.operation.opcode(),
+            qpn,
+            // At most 63.
+            segments: segments as u8,
+            signature: 0,
+            flags: self.flags,
+            immediate: self.operation.immediate().unwrap_or(0),
+        };
+        control.encode(to)?;
+        let mut offset = SEGMENT;
+        if let Some(datagram) = &self.datagram {
+            datagram.put(to, offset)?;
+            offset += datagram::BYTES;
+        }
+        if let Some(remote) = self.operation.remote() {
+            fields::put_u64(to, offset, remote.address)?;
+            fields::put_u32(to, offset + 8, remote.key)?;
+            offset += SEGMENT;
+        }
+        if let Some((first, second)) = self.operation.atomic() {
+            fields::put_u64(to, offset, first)?;
+            fields::put_u64(to, offset + 8, second)?;
+            offset += SEGMENT;
+        }
+        let atomic = self.operation.atomic().is_some();
+        self.payload.put(to, offset, atomic)?;
+        Ok(blocks)
+    }
+
+    /// Reads an entry of a queue pair that speaks `transport`, from blocks that follow one another.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the bytes are that no entry is: [`Error::Short`], [`Error::Opcode`], [`Error::Flags`], [`Error::Size`],
+    /// [`Error::Wide`], [`Error::SegmentLength`], [`Error::Inline`], [`Error::Meaning`].
+    pub fn decode(from: &[u8], transport: Transport) -> Result<Decoded, Error> {
+        let control = Control::decode(from)?;
+        let opcode = control.opcode;
+        let segments = usize::from(control.segments);
+        let (need, have) = (segments * SEGMENT, from.len());
+        let from = from.get(..need).ok_or(Error::Short { need, have })?;
+        let mut offset = SEGMENT;
+        let mut skip = |bytes: usize| {
+            let start = offset;
+            offset += bytes;
+            match offset <= from.len() {
+                true => Ok(start),
+                false => Err(Error::Size {
+                    segments,
+                    need: offset / SEGMENT,
+                }),
+            }
+        };
+        let datagram = match transport {
+            Transport::Connected => None,
+            Transport::Datagram => Some(Datagram::at(from, skip(datagram::BYTES)?)?),
+        };
+        let mut remote = RemoteAddress { address: 0, key: 0 };
+        if opcode.has_remote() {
+            let start = skip(SEGMENT)?;
+            remote.address = fields::u64_at(from, start)?;
+            remote.key = fields::u32_at(from, start + 8)?;
+        }
+        let (mut first, mut second) = (0, 0);
+        if opcode.is_atomic() {
+            let start = skip(SEGMENT)?;
+            first = fields::u64_at(from, start)?;
+            second = fields::u64_at(from, start + 8)?;
+        }
+        let immediate = opcode.has_immediate().then_some(control.immediate);
+        let entry = Self {
+            operation: match opcode {
+                Opcode::Nop => Operation::Nop,
+                Opcode::Send | Opcode::SendImmediate => Operation::Send { immediate },
+                Opcode::Write | Opcode::WriteImmediate => Operation::Write { remote, immediate },
+                Opcode::Read => Operation::Read { remote },
+                Opcode::CompareSwap => Operation::CompareSwap {
+                    remote,
+                    compare: second,
+                    swap: first,
+                },
+                Opcode::FetchAdd => Operation::FetchAdd { remote, add: first },
+            },
+            flags: control.flags,
+            datagram,
+            payload: Payload::of(from.get(offset..).unwrap_or_default())?,
+        };
+        entry.check()?;
+        Ok(Decoded {
+            blocks: control.blocks(),
+            qpn: control.qpn,
+            index: control.index,
+            entry,
+        })
+    }
+
+    /// Segments of 16 bytes that it takes.
+    fn segments(&self) -> Result<usize, Error> {
+        let datagram = self.datagram.map_or(0, |_| datagram::BYTES / SEGMENT);
+        let remote = usize::from(self.operation.remote().is_some());
+        let atomic = usize::from(self.operation.atomic().is_some());
+        let segments = 1 + datagram + remote + atomic + self.payload.segments();
+        if segments > MOST_SEGMENTS {
+            return Err(Error::TooLarge { segments });
+        }
+        Ok(segments)
+    }
+
+    /// What is in no entry, whatever its bytes.
+    fn check(&self) -> Result<(), Error> {
+        let operation = self.operation.opcode();
+        let wrong = |why| Err(Error::Meaning { operation, why });
+        let inline = matches!(&self.payload, Payload::Inline(bytes) if !bytes.is_empty());
+        match self.operation {
+            Operation::Nop if self.payload.bytes() > 0 => wrong("moves no bytes"),
+            Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. } if inline => {
+                wrong("brings its bytes here: it cannot have them inline")
+            }
+            Operation::Send { .. } | Operation::Nop => Ok(()),
+            _ if self.datagram.is_some() => wrong("is not done by datagrams"),
+            _ => Ok(()),
+        }
+    }
+}

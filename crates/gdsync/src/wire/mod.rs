@@ -1,0 +1,82 @@
+//! The layouts of mlx5's queue entries and the counting of its queues: bytes in, values out, no memory and no device.
+//!
+//! Everything here is big-endian in memory, as mlx5 has it, except the watched word of a completion entry, which a GPU loads
+//! little-endian. Numbers and layouts are those of rdma-core's `providers/mlx5/mlx5dv.h`; what a provider does beyond them
+//! (which segments it leaves out, where entries wrap) is that of its `qp.c` and `cq.c`.
+//!
+//! ```
+//! use gdsync::wire::{BLOCK, DataSegment, Entry, Transport};
+//!
+//! let payload = [DataSegment { length: 64, key: 0x1234, address: 0x7000 }];
+//! let entry = Entry::send(&payload).signalled();
+//! let mut blocks = [0; BLOCK];
+//! assert_eq!(entry.encode(0x2a, 7, &mut blocks)?, 1);
+//! let decoded = Entry::decode(&blocks, Transport::Connected)?;
+//! assert_eq!((decoded.qpn, decoded.index, decoded.entry), (0x2a, 7, entry));
+//! # Ok::<(), gdsync::wire::Error>(())
+//! ```
+
+mod completion;
+mod counter;
+mod entry;
+mod error;
+mod fields;
+mod receive;
+mod syndrome;
+
+pub use completion::{Completion, Event, Failed, INITIAL_OWNER, WATCHED, owner_of, rearmed};
+pub use counter::{Depth, Watch, completion_record, consumer_of, producer_of, queue_record};
+pub use entry::{
+    AddressVector, Control, Datagram, Decoded, Entry, Fence, Flags, GlobalRoute, MOST_BLOCKS, Opcode, Operation,
+    Payload, RemoteAddress, Transport,
+};
+pub use error::Error;
+pub use receive::{decode as decode_receive, encode as encode_receive};
+pub use syndrome::Syndrome;
+
+/// Bytes of a basic block of a send queue (`MLX5_SEND_WQE_BB`), and of a completion entry.
+pub const BLOCK: usize = 64;
+
+/// Bytes of a segment: what entries are made of and counted in (`ds`).
+pub const SEGMENT: usize = 16;
+
+/// The key that ends a receive entry shorter than its stride (`MLX5_INVALID_LKEY`).
+pub const END_KEY: u32 = 0x100;
+
+/// A piece of local memory: where an entry's bytes come from or go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DataSegment {
+    /// Bytes; fewer than 2^31. A segment of none is left out of an entry.
+    pub length: u32,
+    /// The local key of a registered region.
+    pub key: u32,
+    /// Address within that region.
+    pub address: u64,
+}
+
+impl DataSegment {
+    /// Writes its 16 bytes.
+    fn put(&self, to: &mut [u8], offset: usize) -> Result<(), Error> {
+        fields::put_u32(to, offset, self.length)?;
+        fields::put_u32(to, offset + 4, self.key)?;
+        fields::put_u64(to, offset + 8, self.address)
+    }
+
+    /// Reads its 16 bytes.
+    fn at(from: &[u8], offset: usize) -> Result<Self, Error> {
+        Ok(Self {
+            length: fields::u32_at(from, offset)?,
+            key: fields::u32_at(from, offset + 4)?,
+            address: fields::u64_at(from, offset + 8)?,
+        })
+    }
+
+    /// Lengths have 31 bits: the highest says that bytes follow inline.
+    fn fits(&self) -> Result<(), Error> {
+        if self.length >> 31 == 0 {
+            Ok(())
+        } else {
+            Err(Error::SegmentLength { length: self.length })
+        }
+    }
+}

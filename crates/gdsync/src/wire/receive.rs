@@ -1,0 +1,100 @@
+//! Receive queue entries: data segments, ended by a key where they are fewer than the entry has room for.
+
+use super::{DataSegment, END_KEY, Error, SEGMENT};
+
+/// Writes a receive entry over all of `to`, whose length is the queue's stride (a multiple of 16).
+///
+/// Segments of no bytes are left out. What is left of the stride is the end segment (length 0, [`END_KEY`], address 0), if there
+/// is room for one, and zeros. rdma-core leaves those as they were; a card does not look behind the end.
+///
+/// # Errors
+///
+/// [`Error::Short`] for more segments than the stride holds; [`Error::SegmentLength`].
+pub fn encode(segments: &[DataSegment], to: &mut [u8]) -> Result<(), Error> {
+    to.fill(0);
+    let mut offset = 0;
+    for segment in segments.iter().filter(|segment| segment.length != 0) {
+        segment.fits()?;
+        segment.put(to, offset)?;
+        offset += SEGMENT;
+    }
+    if offset + SEGMENT <= to.len() {
+        let end = DataSegment {
+            length: 0,
+            key: END_KEY,
+            address: 0,
+        };
+        end.put(to, offset)?;
+    }
+    Ok(())
+}
+
+/// Reads the segments of a receive entry that is as long as its queue's stride.
+///
+/// # Errors
+///
+/// [`Error::SegmentLength`] for a segment of no bytes that is not the end, or of 2^31 and more.
+pub fn decode(from: &[u8]) -> Result<Vec<DataSegment>, Error> {
+    let mut segments = Vec::new();
+    for position in 0..from.len() / SEGMENT {
+        let segment = DataSegment::at(from, position * SEGMENT)?;
+        if segment.key == END_KEY {
+            break;
+        }
+        if segment.length == 0 {
+            return Err(Error::SegmentLength { length: 0 });
+        }
+        segment.fits()?;
+        segments.push(segment);
+    }
+    Ok(segments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_entry_is_ended_and_a_full_one_is_not() {
+        let segment = DataSegment {
+            length: 0x0102_0304,
+            key: 0x0506_0708,
+            address: 0x1122_3344_5566_7788,
+        };
+        let bytes: Vec<u8> = (1..=8)
+            .chain([0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88])
+            .collect();
+        let mut entry = [0xee; 48];
+        encode(&[segment], &mut entry).unwrap();
+        assert_eq!(entry[..16], bytes);
+        assert_eq!(entry[16..24], [0, 0, 0, 0, 0, 0, 1, 0]);
+        assert_eq!(entry[24..], [0; 24]);
+        let mut full = [0xee; 16];
+        encode(&[segment], &mut full).unwrap();
+        assert_eq!(full[..], bytes);
+        assert_eq!(decode(&full).unwrap(), [segment]);
+        assert_eq!(decode(&entry).unwrap(), [segment]);
+    }
+
+    #[test]
+    fn segments_of_no_bytes_are_left_out_and_too_many_are_refused() {
+        let some = |length| DataSegment {
+            length,
+            key: 7,
+            address: 8,
+        };
+        let mut entry = [0; 32];
+        encode(&[some(0), some(5), some(0)], &mut entry).unwrap();
+        assert_eq!(decode(&entry).unwrap(), [some(5)]);
+        let three = encode(&[some(1), some(2), some(3)], &mut entry);
+        assert_eq!(three, Err(Error::Short { need: 36, have: 32 }));
+        let huge = encode(&[some(1 << 31)], &mut entry);
+        assert_eq!(huge, Err(Error::SegmentLength { length: 1 << 31 }));
+    }
+
+    #[test]
+    fn a_segment_of_no_bytes_with_a_key_is_an_error() {
+        // A card takes it for 2 GiB.
+        assert_eq!(decode(&[0; 16]), Err(Error::SegmentLength { length: 0 }));
+    }
+}
