@@ -1,7 +1,7 @@
 //! How a test gets into a process where Debian's libibverbs and libmlx5 have a card: it starts itself again with the
 //! kernel's double preloaded and a sysfs tree of its own.
 
-use std::ffi::OsStr;
+use std::error::Error as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -35,20 +35,25 @@ pub fn inside(name: &str, variables: &[(&str, &str)], body: fn()) {
     let double = fake_nvml_build::uverbs::build().expect("the double of the uverbs node");
     let sysfs = tempfile::tempdir().expect("a directory");
     lay_out(sysfs.path());
-    let output = Command::new(std::env::current_exe().expect("this test's own path"))
+    let mut again = Command::new(std::env::current_exe().expect("this test's own path"));
+    // What the libraries would hear from the environment is the test's to say.
+    for (key, _) in std::env::vars_os() {
+        let key_bytes = key.as_encoded_bytes();
+        if ["MLX5_", "RDMAV_", "IBV_"]
+            .iter()
+            .any(|prefix| key_bytes.starts_with(prefix.as_bytes()))
+        {
+            again.env_remove(key);
+        }
+    }
+    let output = again
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
         .env("LD_PRELOAD", double)
         .env("SYSFS_PATH", sysfs.path())
         // The provider tells of each completion with an error.
         .env("MLX5_DEBUG_FILE", "/dev/null")
-        .env_remove("RDMAV_FORK_SAFE")
-        .env_remove("IBV_FORK_SAFE")
-        .envs(
-            variables
-                .iter()
-                .map(|(key, value)| (OsStr::new(key), OsStr::new(value))),
-        )
+        .envs(variables.iter().copied())
         .output()
         .expect("this test again");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -60,10 +65,12 @@ pub fn inside(name: &str, variables: &[(&str, &str)], body: fn()) {
     );
 }
 
-fn provider_is_there() -> Result<(), libloading::Error> {
+/// Both libraries can be opened; else the loader's words.
+fn provider_is_there() -> Result<(), String> {
     for library in ["libibverbs.so.1", "libmlx5.so.1"] {
         // SAFETY: libraries of the system whose constructors do no more than register themselves.
-        unsafe { libloading::Library::new(library) }?;
+        let opened = unsafe { libloading::Library::new(library) };
+        opened.map_err(|error| error.source().map_or_else(|| error.to_string(), ToString::to_string))?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod hand;
 mod inside;
 mod memory;
 mod mlx5dv;
+mod objects;
 mod outcome;
 mod provider;
 mod random;

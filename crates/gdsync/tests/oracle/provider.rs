@@ -8,10 +8,10 @@ use ibverbs_sys as ib;
 use crate::memory::Memory;
 use crate::mlx5dv;
 
-/// An open device with a protection domain. Nothing is given back: the process ends with the test.
+/// An open device with a protection domain. Nothing is given back by itself: the process ends with the test.
 pub struct Device {
-    context: *mut ib::ibv_context,
-    pd: *mut ib::ibv_pd,
+    pub context: *mut ib::ibv_context,
+    pub pd: *mut ib::ibv_pd,
 }
 
 /// A completion queue and its memory.
