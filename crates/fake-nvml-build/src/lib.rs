@@ -1,6 +1,6 @@
 //! Where tests get the simulated NVML from (crate `fake-nvml`): a directory holding `libnvidia-ml.so.1`, built when asked
 //! for, and the machine files it answers from. [`cuda`] has the same of the simulated CUDA (crate `fake-cuda`), [`verbs`] of the
-//! simulated verbs (crate `fake-verbs`).
+//! simulated verbs (crate `fake-verbs`), [`uverbs`] of the kernel's uverbs node under the machine's own verbs (crate `fake-uverbs`).
 //!
 //! A test of a real program starts it with the variables of [`environment`]:
 //!
@@ -99,6 +99,23 @@ pub mod verbs {
     #[must_use]
     pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
         [("LD_LIBRARY_PATH", directory.into()), ("FAKE_VERBS", machine.into())]
+    }
+}
+
+/// The test double of the kernel's uverbs node, for the machine's own libibverbs and libmlx5.
+pub mod uverbs {
+    use std::path::PathBuf;
+
+    use super::{Driver, library};
+
+    /// Builds the library and gives its path, for `LD_PRELOAD`.
+    ///
+    /// # Errors
+    ///
+    /// What cargo or the file system says, in words for a failing test.
+    pub fn build() -> Result<PathBuf, String> {
+        let name = "libfake_uverbs.so";
+        Ok(library(Driver::Current, "uverbs-", "fake-uverbs", name)?.join(name))
     }
 }
 

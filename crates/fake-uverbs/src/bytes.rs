@@ -1,0 +1,68 @@
+//! Numbers at offsets of a command and of its answer, in the machine's byte order, without a step past the end of either.
+
+/// What was written to the node, after the header of eight bytes. What lies past its end reads as zero.
+#[derive(Clone, Copy)]
+pub struct Request<'a>(pub &'a [u8]);
+
+impl Request<'_> {
+    fn array<const N: usize>(self, offset: usize) -> [u8; N] {
+        let mut value = [0; N];
+        if let Some(found) = self.0.get(offset..offset + N) {
+            value.copy_from_slice(found);
+        }
+        value
+    }
+
+    pub fn u8(self, offset: usize) -> u8 {
+        self.array::<1>(offset)[0]
+    }
+
+    pub fn u32(self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.array(offset))
+    }
+
+    pub fn u64(self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.array(offset))
+    }
+
+    /// Sixteen bytes: a GID.
+    pub fn gid(self, offset: usize) -> [u8; 16] {
+        self.array(offset)
+    }
+}
+
+/// An answer of at most 256 bytes, of which the caller takes as much as it has room for. All zero at first.
+pub struct Answer([u8; 256]);
+
+impl Answer {
+    pub fn new() -> Self {
+        Self([0; 256])
+    }
+
+    /// Puts bytes at an offset; past the end they are lost.
+    pub fn put(&mut self, offset: usize, bytes: &[u8]) {
+        if let Some(place) = self.0.get_mut(offset..offset + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    pub fn u8(&mut self, offset: usize, value: u8) {
+        self.put(offset, &[value]);
+    }
+
+    pub fn u16(&mut self, offset: usize, value: u16) {
+        self.put(offset, &value.to_ne_bytes());
+    }
+
+    pub fn u32(&mut self, offset: usize, value: u32) {
+        self.put(offset, &value.to_ne_bytes());
+    }
+
+    pub fn u64(&mut self, offset: usize, value: u64) {
+        self.put(offset, &value.to_ne_bytes());
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}

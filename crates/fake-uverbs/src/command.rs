@@ -1,0 +1,94 @@
+//! A command of the `write` protocol: its header, who answers it, and where the answer goes.
+
+use std::ffi::c_int;
+
+use crate::bytes::{Answer, Request};
+use crate::{device, objects};
+
+/// More bytes than any command has.
+const LONGEST: usize = 1024;
+
+/// `IB_USER_VERBS_CMD_FLAG_EXTENDED`: a command of the second generation. None of them has to be known: libibverbs falls back.
+const EXTENDED: u32 = 0x8000_0000;
+
+/// `IB_USER_VERBS_CMD_*` of `ib_user_verbs.h`: the places in `enum ib_uverbs_write_cmds`.
+pub mod number {
+    pub const GET_CONTEXT: u32 = 0;
+    pub const QUERY_DEVICE: u32 = 1;
+    pub const QUERY_PORT: u32 = 2;
+    pub const ALLOC_PD: u32 = 3;
+    pub const DEALLOC_PD: u32 = 4;
+    pub const CREATE_AH: u32 = 5;
+    pub const DESTROY_AH: u32 = 8;
+    pub const REG_MR: u32 = 9;
+    pub const DEREG_MR: u32 = 13;
+    pub const CREATE_CQ: u32 = 18;
+    pub const DESTROY_CQ: u32 = 20;
+    pub const CREATE_QP: u32 = 24;
+    pub const MODIFY_QP: u32 = 26;
+    pub const DESTROY_QP: u32 = 27;
+}
+
+/// Executes what was written to the node, or says with which error it fails.
+///
+/// `struct ib_uverbs_cmd_hdr`: the command's number (u32), its length and that of its answer in words of four bytes (u16 each).
+/// Where there is an answer, the address it goes to follows (u64).
+///
+/// # Safety
+///
+/// `from` leads to `length` bytes, and the answer's address to as many bytes as the header says, as libibverbs makes both.
+pub unsafe fn execute(from: *const u8, length: usize) -> Result<(), c_int> {
+    if from.is_null() || !(8..=LONGEST).contains(&length) {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: this function's condition.
+    let written = unsafe { std::slice::from_raw_parts(from, length) };
+    let (header, request) = written.split_at(8);
+    let header = Request(header);
+    let request = Request(request);
+    let command = header.u32(0);
+    let room = 4 * (header.u32(4) >> 16) as usize;
+    if header.u32(4) & 0xffff != u32::try_from(length / 4).unwrap_or(0) && command & EXTENDED == 0 {
+        return Err(libc::EINVAL);
+    }
+    let answered = answer(command, request);
+    trace(command, length, answered.as_ref().err().copied());
+    let answer = answered?;
+    let length = room.min(answer.bytes().len());
+    if length > 0 {
+        // SAFETY: this function's condition: the address has room for what the header says, and no more is written.
+        unsafe { std::ptr::copy_nonoverlapping(answer.bytes().as_ptr(), request.u64(0) as *mut u8, length) };
+    }
+    Ok(())
+}
+
+fn answer(command: u32, request: Request) -> Result<Answer, c_int> {
+    match command {
+        number::GET_CONTEXT => device::context(request),
+        number::QUERY_DEVICE => Ok(device::device()),
+        number::QUERY_PORT => device::port(request),
+        number::ALLOC_PD => Ok(objects::protection_domain()),
+        number::REG_MR => Ok(objects::memory_region()),
+        number::CREATE_CQ => Ok(objects::completion_queue(request)),
+        number::CREATE_QP => Ok(objects::queue_pair(request)),
+        number::CREATE_AH => Ok(objects::address_handle(request)),
+        // What is destroyed has had no events; a change of state asks for nothing.
+        number::DEALLOC_PD
+        | number::DESTROY_AH
+        | number::DEREG_MR
+        | number::DESTROY_CQ
+        | number::MODIFY_QP
+        | number::DESTROY_QP => Ok(Answer::new()),
+        _ => Err(libc::EOPNOTSUPP),
+    }
+}
+
+/// Tells a command on standard error where the test asked for it.
+fn trace(command: u32, length: usize, error: Option<c_int>) {
+    if std::env::var_os("FAKE_UVERBS_TRACE").is_none() {
+        return;
+    }
+    let outcome = error.map_or_else(|| "done".to_owned(), |error| format!("error {error}"));
+    let line = format!("fake-uverbs: command {command:#x} of {length} bytes: {outcome}\n");
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+}

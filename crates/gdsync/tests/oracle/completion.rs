@@ -1,0 +1,256 @@
+//! Completion entries of ours through Debian's provider: `ibv_poll_cq` sees each in its pass and in no other, and says of it what
+//! rdma-core's source says (`outcome`).
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::ptr::null_mut;
+
+use gdsync::wire::{INITIAL_OWNER, WATCHED};
+use ibverbs_sys as ib;
+
+use crate::encode;
+use crate::inside::inside;
+use crate::outcome::{DONE, check, untouched};
+use crate::provider::{Completions, Device, Pair};
+use crate::random::Random;
+
+/// Completions of each run: more than a thousand passes of the queue.
+const COMPLETIONS: u32 = 20_000;
+
+/// Entries of the queue.
+const ENTRIES: u32 = 16;
+
+/// A completion entry by the numbers of its fields, as mlx5dv.h has them.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// `MLX5_CQE_…`.
+    pub opcode: u8,
+    pub user_index: u32,
+    pub queue_pair: u32,
+    /// The send queue entry's opcode.
+    pub send_opcode: u8,
+    pub counter: u16,
+    pub bytes: u32,
+    /// Immediate data or an invalidated key.
+    pub value: u32,
+    pub source: u32,
+    pub timestamp: u64,
+    pub solicited: bool,
+    pub syndrome: u8,
+    pub vendor: u8,
+}
+
+/// `MLX5_CQE_…` of mlx5dv.h.
+pub mod opcode {
+    pub const REQUESTER: u8 = 0;
+    pub const WRITTEN: u8 = 1;
+    pub const RECEIVED: u8 = 2;
+    pub const RECEIVED_IMMEDIATE: u8 = 3;
+    pub const RECEIVED_INVALIDATE: u8 = 4;
+    pub const REQUESTER_ERROR: u8 = 13;
+    pub const RESPONDER_ERROR: u8 = 14;
+    pub const ALL: [u8; 7] = [
+        REQUESTER,
+        WRITTEN,
+        RECEIVED,
+        RECEIVED_IMMEDIATE,
+        RECEIVED_INVALIDATE,
+        REQUESTER_ERROR,
+        RESPONDER_ERROR,
+    ];
+}
+
+#[test]
+fn every_event() {
+    inside("completion::every_event", &[], run);
+}
+
+/// Every syndrome with every byte of the vendor's, of one queue or the other.
+#[test]
+fn every_error() {
+    inside("completion::every_error", &[], errors);
+}
+
+/// A queue pair with its queues and what is posted to them.
+struct Bench {
+    pair: Pair,
+    queue: Completions,
+    /// Number and counter of what is on the send queue, the oldest first.
+    sends: VecDeque<(u64, u16)>,
+    /// Numbers of what is on the receive queue, the oldest first.
+    receives: VecDeque<u64>,
+    posted: u16,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let device = Device::open();
+        let queue = device.completions(ENTRIES as i32);
+        assert_eq!(queue.entries, ENTRIES);
+        let cap = ib::ibv_qp_cap {
+            max_send_wr: 64,
+            max_recv_wr: 64,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: 0,
+        };
+        let pair = device.pair(ib::ibv_qp_type::IBV_QPT_RC, &queue, &queue, cap, false);
+        // What the provider writes before the first pass, and what we put in its place, are both no completions.
+        for at in (63..queue.buffer.length()).step_by(64) {
+            assert_eq!(queue.buffer.read()[at], 0xf0);
+            queue.buffer.write(at, &[INITIAL_OWNER]);
+        }
+        assert_eq!(queue.poll(&mut untouched()), 0);
+        Self {
+            pair,
+            queue,
+            sends: VecDeque::new(),
+            receives: VecDeque::new(),
+            posted: 0,
+        }
+    }
+
+    /// Posts what `entry` completes, fills in which it is, and gives its number.
+    fn post_for(&mut self, entry: &mut Entry, random: &mut Random) -> u64 {
+        if matches!(entry.opcode, opcode::REQUESTER | opcode::REQUESTER_ERROR) {
+            // Of several, the last is completed, and all before it with it.
+            for _ in 0..=random.below(3) {
+                let id = random.bits();
+                self.post_send(id);
+                self.sends.push_back((id, self.posted));
+                self.posted = self.posted.wrapping_add(1);
+            }
+            let (id, counter) = self.sends.drain(..).next_back().expect("one at least");
+            entry.counter = counter;
+            id
+        } else {
+            while self.receives.len() <= random.below(30) {
+                let id = random.bits();
+                self.post_receive(id);
+                self.receives.push_back(id);
+            }
+            // The provider takes the oldest, whatever the counter says.
+            self.receives.pop_front().expect("one at least")
+        }
+    }
+
+    fn post_send(&self, id: u64) {
+        let mut work = ib::ibv_send_wr {
+            wr_id: id,
+            opcode: ib::ibv_wr_opcode::IBV_WR_SEND,
+            ..Default::default()
+        };
+        // SAFETY: the live queue pair, and a request without pieces.
+        let result = unsafe { ib::ibv_post_send(self.pair.qp, &mut work, &mut null_mut()) };
+        assert_eq!(result, 0, "ibv_post_send");
+    }
+
+    fn post_receive(&self, id: u64) {
+        let mut work = ib::ibv_recv_wr {
+            wr_id: id,
+            ..Default::default()
+        };
+        // SAFETY: the live queue pair, and a request without pieces.
+        let result = unsafe { ib::ibv_post_recv(self.pair.qp, &mut work, &mut null_mut()) };
+        assert_eq!(result, 0, "ibv_post_recv");
+    }
+
+    /// Nothing is seen of an entry of the pass before, or of one that has no opcode.
+    fn not_seen(&mut self, entry: &Entry) {
+        assert_eq!(self.queue.poll(&mut untouched()), 0, "before anything was written");
+        let owner = encode::owner(ENTRIES, self.queue.written);
+        self.queue.place(&encode::complete(entry, !owner));
+        assert_eq!(
+            self.queue.poll(&mut untouched()),
+            0,
+            "an entry with the wrong owner bit: {entry:#x?}"
+        );
+        let mut invalid = encode::complete(entry, owner);
+        invalid[63] |= 0xf0;
+        self.queue.place(&invalid);
+        assert_eq!(self.queue.poll(&mut untouched()), 0, "an entry without an opcode");
+    }
+
+    /// The entry is written in its pass, and seen.
+    fn put(&mut self, entry: &Entry) {
+        let owner = encode::owner(ENTRIES, self.queue.written);
+        self.queue.put(&encode::complete(entry, owner));
+    }
+
+    /// Takes all that was put, compares it, and looks at the consumer index.
+    fn take(&self, put: &[(u64, Entry)], rearm: bool) {
+        let mut taken = vec![untouched(); put.len() + 2];
+        let count = self.queue.poll_all(&mut taken);
+        assert_eq!(count, put.len() as c_int);
+        for (wc, (id, entry)) in taken.iter().zip(put) {
+            check(wc, *id, entry);
+        }
+        assert_eq!(
+            self.queue.record.four(0),
+            encode::consumed(self.queue.written),
+            "the consumer index"
+        );
+        // A stream that waits for the next pass wants no opcode in the slots; to the provider it is the same.
+        for n in (self.queue.written - count as u32..self.queue.written).filter(|_| rearm) {
+            let slot = (n % ENTRIES) as usize * 64;
+            self.queue.buffer.write(slot + WATCHED, &encode::rearmed(ENTRIES, n));
+        }
+    }
+}
+
+fn run() {
+    let mut random = Random(0x636f_6d70);
+    let mut bench = Bench::new();
+    while bench.queue.written < COMPLETIONS {
+        let mut put = Vec::new();
+        for _ in 0..=random.below(ENTRIES as usize) {
+            let mut entry = entry(&mut random, &opcode::ALL, bench.pair.user_index);
+            let id = bench.post_for(&mut entry, &mut random);
+            if put.is_empty() {
+                bench.not_seen(&entry);
+            }
+            bench.put(&entry);
+            put.push((id, entry));
+        }
+        bench.take(&put, random.one_in(2));
+    }
+}
+
+fn errors() {
+    let mut random = Random(0x6572_726f);
+    let mut bench = Bench::new();
+    for number in 0..=u16::MAX {
+        let [syndrome, vendor] = number.to_be_bytes();
+        let opcodes = [if random.one_in(2) {
+            opcode::REQUESTER_ERROR
+        } else {
+            opcode::RESPONDER_ERROR
+        }];
+        let mut entry = Entry {
+            syndrome,
+            vendor,
+            ..entry(&mut random, &opcodes, bench.pair.user_index)
+        };
+        let id = bench.post_for(&mut entry, &mut random);
+        bench.put(&entry);
+        bench.take(&[(id, entry)], number % 2 == 0);
+    }
+}
+
+fn entry(random: &mut Random, opcodes: &[u8], user_index: u32) -> Entry {
+    let opcode = opcodes[random.below(opcodes.len())];
+    Entry {
+        opcode,
+        user_index,
+        queue_pair: random.word() >> 8,
+        send_opcode: DONE[random.below(DONE.len())].0,
+        counter: random.word() as u16,
+        bytes: random.word(),
+        value: random.word(),
+        source: random.word() >> 8,
+        timestamp: random.bits(),
+        solicited: random.one_in(2),
+        syndrome: random.byte(),
+        vendor: random.byte(),
+    }
+}

@@ -1,0 +1,221 @@
+//! The one place where the oracle meets the code under test: requests and completions as plain values become `wire`'s.
+
+use gdsync::wire::{
+    AddressVector, BLOCK, Completion, Control, DataSegment, Datagram, Depth, Entry, Event, Failed, Fence, Flags,
+    GlobalRoute, MOST_BLOCKS, Operation, Payload, RemoteAddress, SEGMENT, Syndrome, Transport, completion_record,
+    decode_receive, encode_receive, queue_record,
+};
+
+use crate::address::{Address, Link, Route};
+use crate::completion;
+use crate::request::{self, Piece, Request};
+
+/// What our encoder says of a request.
+pub struct Encoded {
+    /// Whole blocks of 64 bytes.
+    pub blocks: Vec<u8>,
+    /// How many segments of 16 bytes of them count.
+    pub segments: usize,
+    /// Bytes that the provider leaves as they were: behind inline data, and what an addition would compare with.
+    pub left_alone: Vec<usize>,
+}
+
+/// A send queue entry's blocks. With `signals_all` the queue pair asks for every completion.
+pub fn send(request: &Request, signals_all: bool, number: u32, index: u16, arena: &[u8]) -> Encoded {
+    let payload = if request.inline {
+        Payload::Inline(request.inline_bytes(arena))
+    } else {
+        Payload::Segments(request.pieces.iter().map(segment).collect())
+    };
+    let entry = Entry {
+        operation: operation(request.operation),
+        flags: Flags {
+            signalled: request.signalled || signals_all,
+            solicited: request.solicited,
+            fence: if request.fenced {
+                Fence::SmallAndReads
+            } else {
+                Fence::None
+            },
+        },
+        datagram: request.to.map(|to| Datagram {
+            qpn: to.queue_pair,
+            key: to.key,
+            path: path(&to.address),
+        }),
+        payload,
+    };
+    let mut blocks = vec![0; MOST_BLOCKS * BLOCK];
+    let count = entry.encode(number, index, &mut blocks).expect("an entry that can be");
+    blocks.truncate(count * BLOCK);
+    let segments = usize::from(Control::decode(&blocks).expect("our own").segments);
+    Encoded {
+        left_alone: left_alone(request, segments),
+        blocks,
+        segments,
+    }
+}
+
+/// What rdma-core does not write (`set_data_inl_seg` and `_set_atomic_seg` in `providers/mlx5/qp.c`).
+fn left_alone(request: &Request, segments: usize) -> Vec<usize> {
+    if matches!(request.operation, request::Operation::FetchAdd(..)) {
+        // Behind the control segment, the remote address and what is added.
+        return (40..48).collect();
+    }
+    let bytes: usize = request.pieces.iter().map(|piece| piece.length as usize).sum();
+    if !request.inline || bytes == 0 {
+        return Vec::new();
+    }
+    let padding = (4 + bytes).next_multiple_of(SEGMENT) - (4 + bytes);
+    (segments * SEGMENT - padding..segments * SEGMENT).collect()
+}
+
+/// The blocks that our decoder makes an entry of and our encoder blocks again.
+pub fn again(blocks: &[u8], datagrams: bool) -> Vec<u8> {
+    let transport = if datagrams {
+        Transport::Datagram
+    } else {
+        Transport::Connected
+    };
+    let decoded = Entry::decode(blocks, transport).expect("an entry of the provider's");
+    let mut again = vec![0; decoded.blocks * BLOCK];
+    let count = decoded.entry.encode(decoded.qpn, decoded.index, &mut again);
+    assert_eq!(count, Ok(decoded.blocks));
+    again
+}
+
+/// A receive queue entry, as long as the stride.
+pub fn receive(pieces: &[Piece], stride: usize) -> Vec<u8> {
+    let mut entry = vec![0; stride];
+    let pieces: Vec<_> = pieces.iter().map(segment).collect();
+    encode_receive(&pieces, &mut entry).expect("an entry that can be");
+    entry
+}
+
+/// The pieces that our decoder finds in a receive queue entry: length, key, address.
+pub fn received(entry: &[u8]) -> Vec<(u32, u32, u64)> {
+    let pieces = decode_receive(entry).expect("an entry of the provider's");
+    let pieces = pieces.iter().map(|piece| (piece.length, piece.key, piece.address));
+    pieces.collect()
+}
+
+/// The four bytes of a work queue's doorbell record.
+pub fn record(counter: u32) -> [u8; 4] {
+    queue_record(counter as u16).to_ne_bytes()
+}
+
+/// The four bytes of a completion queue's doorbell record.
+pub fn consumed(counter: u32) -> [u8; 4] {
+    completion_record(counter).to_ne_bytes()
+}
+
+/// The eight bytes of a doorbell.
+pub fn ring(block: &[u8; BLOCK]) -> [u8; 8] {
+    Control::doorbell(block).to_ne_bytes()
+}
+
+/// The queue pair and the index of the block that a doorbell names.
+pub fn rung(doorbell: [u8; 8]) -> (u32, u16) {
+    Control::rung(u64::from_ne_bytes(doorbell))
+}
+
+/// The owner bit of the `n`th completion of a queue.
+pub fn owner(entries: u32, n: u32) -> bool {
+    Depth::completions(entries).expect("a power of two").parity(n)
+}
+
+/// The watched word of a slot whose `n`th completion was polled.
+pub fn rearmed(entries: u32, n: u32) -> [u8; 4] {
+    gdsync::wire::rearmed(owner(entries, n)).to_ne_bytes()
+}
+
+/// A completion's 64 bytes.
+pub fn complete(entry: &completion::Entry, owner: bool) -> [u8; BLOCK] {
+    let failed = Failed {
+        syndrome: Syndrome::of(entry.syndrome),
+        vendor: entry.vendor,
+        opcode: entry.send_opcode,
+    };
+    let event = match entry.opcode {
+        0 => Event::Sent {
+            opcode: entry.send_opcode,
+        },
+        1 => Event::Written { immediate: entry.value },
+        2 => Event::Received,
+        3 => Event::ReceivedImmediate { immediate: entry.value },
+        4 => Event::ReceivedInvalidate { key: entry.value },
+        13 => Event::SendFailed(failed),
+        14 => Event::ReceiveFailed(failed),
+        other => unreachable!("completion opcode {other}"),
+    };
+    let completion = Completion {
+        event,
+        qpn: entry.queue_pair,
+        counter: entry.counter,
+        bytes: entry.bytes,
+        user_index: entry.user_index,
+        source: entry.source,
+        timestamp: entry.timestamp,
+        solicited: entry.solicited,
+    };
+    completion.encode(owner)
+}
+
+fn segment(piece: &Piece) -> DataSegment {
+    DataSegment {
+        length: piece.length,
+        key: piece.key,
+        address: piece.address,
+    }
+}
+
+fn operation(operation: request::Operation) -> Operation {
+    use request::Operation as Asked;
+    let remote = |remote: request::Remote| RemoteAddress {
+        address: remote.address,
+        key: remote.key,
+    };
+    let immediate = |data| Some(u32::from_be_bytes(data));
+    match operation {
+        Asked::Send => Operation::Send { immediate: None },
+        Asked::SendImmediate(data) => Operation::Send {
+            immediate: immediate(data),
+        },
+        Asked::Write(to) => Operation::Write {
+            remote: remote(to),
+            immediate: None,
+        },
+        Asked::WriteImmediate(to, data) => Operation::Write {
+            remote: remote(to),
+            immediate: immediate(data),
+        },
+        Asked::Read(from) => Operation::Read { remote: remote(from) },
+        Asked::CompareSwap(at, compare, swap) => Operation::CompareSwap {
+            remote: remote(at),
+            compare,
+            swap,
+        },
+        Asked::FetchAdd(at, add) => Operation::FetchAdd {
+            remote: remote(at),
+            add,
+        },
+    }
+}
+
+fn path(address: &Address) -> AddressVector {
+    let route = |route: Route| GlobalRoute {
+        gid: route.gid,
+        source_index: route.source,
+        flow_label: route.flow_label,
+        traffic_class: route.class,
+        hop_limit: route.hops,
+    };
+    let (level, rate) = (address.service_level, address.rate);
+    match address.link {
+        Link::InfiniBand { lid, path } => AddressVector::infiniband(lid, path, level, rate, address.route.map(route)),
+        Link::Ethernet { mac, port } => {
+            let route = route(address.route.expect("RoCE always has one"));
+            AddressVector::ethernet(mac, port, level, rate, route)
+        }
+    }
+}

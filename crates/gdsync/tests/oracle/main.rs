@@ -1,0 +1,17 @@
+//! An oracle for mlx5's queues: Debian's own libmlx5, in a process where the kernel's uverbs node is a double
+//! (crate `fake-uverbs`), writes what a card would be given, and reads completions that we wrote.
+
+mod address;
+mod completion;
+mod encode;
+mod hand;
+mod inside;
+mod memory;
+mod mlx5dv;
+mod objects;
+mod outcome;
+mod provider;
+mod random;
+mod receive;
+mod request;
+mod send;
