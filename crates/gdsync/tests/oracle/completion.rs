@@ -77,9 +77,10 @@ struct Bench {
     queue: Completions,
     /// Number and counter of what is on the send queue, the oldest first.
     sends: VecDeque<(u64, u16)>,
-    /// Numbers of what is on the receive queue, the oldest first.
-    receives: VecDeque<u64>,
-    posted: u16,
+    /// The same of the receive queue.
+    receives: VecDeque<(u64, u16)>,
+    /// Entries posted to the send queue, and to the receive queue.
+    posted: (u16, u16),
 }
 
 impl Bench {
@@ -106,7 +107,7 @@ impl Bench {
             queue,
             sends: VecDeque::new(),
             receives: VecDeque::new(),
-            posted: 0,
+            posted: (0, 0),
         }
     }
 
@@ -117,8 +118,8 @@ impl Bench {
             for _ in 0..=random.below(3) {
                 let id = random.bits();
                 self.post_send(id);
-                self.sends.push_back((id, self.posted));
-                self.posted = self.posted.wrapping_add(1);
+                self.sends.push_back((id, self.posted.0));
+                self.posted.0 = self.posted.0.wrapping_add(1);
             }
             let (id, counter) = self.sends.drain(..).next_back().expect("one at least");
             entry.counter = counter;
@@ -127,10 +128,13 @@ impl Bench {
             while self.receives.len() <= random.below(30) {
                 let id = random.bits();
                 self.post_receive(id);
-                self.receives.push_back(id);
+                self.receives.push_back((id, self.posted.1));
+                self.posted.1 = self.posted.1.wrapping_add(1);
             }
-            // The provider takes the oldest, whatever the counter says.
-            self.receives.pop_front().expect("one at least")
+            // rdma-core 44 takes the oldest, 55 the one that the counter names: here they are the same.
+            let (id, counter) = self.receives.pop_front().expect("one at least");
+            entry.counter = counter;
+            id
         }
     }
 
@@ -244,7 +248,7 @@ fn entry(random: &mut Random, opcodes: &[u8], user_index: u32) -> Entry {
         user_index,
         queue_pair: random.word() >> 8,
         send_opcode: DONE[random.below(DONE.len())].0,
-        counter: random.word() as u16,
+        counter: 0,
         bytes: random.word(),
         value: random.word(),
         source: random.word() >> 8,

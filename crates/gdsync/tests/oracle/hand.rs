@@ -24,11 +24,12 @@ pub fn requester(pair: &Pair, index: u16, opcode: u8, owner: u8) -> [u8; 64] {
 }
 
 /// A receive's completion: `MLX5_CQE_RESP_SEND` (2).
-pub fn responder(pair: &Pair, bytes: u32, owner: u8) -> [u8; 64] {
+pub fn responder(pair: &Pair, index: u16, bytes: u32, owner: u8) -> [u8; 64] {
     let mut entry = [0; 64];
     entry[at::USER_INDEX..][..4].copy_from_slice(&pair.user_index.to_be_bytes());
     entry[at::BYTES..][..4].copy_from_slice(&bytes.to_be_bytes());
     entry[at::OPCODE_AND_PAIR..][..4].copy_from_slice(&pair.number.to_be_bytes());
+    entry[at::COUNTER..][..2].copy_from_slice(&index.to_be_bytes());
     entry[at::OPCODE_AND_OWNER] = 2 << 4 | owner;
     entry
 }

@@ -74,7 +74,7 @@ fn run(most_pieces: u32) {
             let counted = pieces.iter().filter(|piece| piece.length != 0).count() * 16 + 16;
             let counted = counted.min(pair.rq_stride);
             expected[start..start + counted].copy_from_slice(&encoded[..counted]);
-            posted.push_back(*id);
+            posted.push_back((*id, counter as u16));
             let written = pieces.iter().filter(|piece| piece.length != 0);
             let written: Vec<_> = written.map(|piece| (piece.length, piece.key, piece.address)).collect();
             entries.push((start, written));
@@ -100,13 +100,13 @@ fn run(most_pieces: u32) {
 }
 
 /// Completes some of the receives, the oldest first.
-fn complete(pair: &Pair, received: &mut Completions, posted: &mut VecDeque<u64>, random: &mut Random) {
+fn complete(pair: &Pair, received: &mut Completions, posted: &mut VecDeque<(u64, u16)>, random: &mut Random) {
     for _ in 0..=random.below(posted.len()) {
         let bytes = random.word();
-        received.put(&hand::responder(pair, bytes, received.owner()));
+        let (id, index) = posted.pop_front().expect("a receive");
+        received.put(&hand::responder(pair, index, bytes, received.owner()));
         let mut wc = ib::ibv_wc::default();
         assert_eq!(received.poll(&mut wc), 1);
-        let id = posted.pop_front().expect("a receive");
         assert_eq!((wc.wr_id(), wc.error(), wc.len()), (id, None, bytes as usize));
     }
 }
