@@ -1,5 +1,10 @@
 //! What can go wrong, one variant an operation.
 
+use std::time::Duration;
+
+use gpu::Compare;
+
+use crate::descriptor::Impossible;
 use crate::wire;
 
 /// Why an operation failed.
@@ -114,6 +119,23 @@ pub enum Error {
     Unreachable {
         /// The far side's LID.
         lid: u16,
+    },
+    /// A list of descriptors that the GPU's streams cannot do.
+    #[error(transparent)]
+    Impossible(#[from] Impossible),
+    /// A wait of the CPU that lasted too long; what comes after it was not done.
+    #[error("step {step}: after {} ms the word is {seen:#x}, which is not {compare:?} {value:#x}", .waited.as_millis())]
+    Late {
+        /// Which step, from 0.
+        step: usize,
+        /// What was seen last.
+        seen: u64,
+        /// How it was compared.
+        compare: Compare,
+        /// With what.
+        value: u64,
+        /// How long it was waited for.
+        waited: Duration,
     },
     /// The thread of the software HCA could not be started.
     #[error("cannot start the thread of the software HCA: {0}")]

@@ -21,8 +21,12 @@ pub mod descriptor;
 mod error;
 pub mod hca;
 mod place;
+mod program;
 pub mod queue;
+mod watchdog;
 pub mod wire;
 
 pub use error::Error;
 pub use place::{Home, Place, Supply};
+pub use program::Program;
+pub use watchdog::{Guard, Released, Watchdog, Watched};

@@ -276,6 +276,25 @@ impl Place {
         )
     }
 
+    /// A stream's wait for a 64-bit word.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write32`], of multiples of 8.
+    pub fn wait64(&self, offset: usize, value: u64, compare: Compare) -> Result<MemoryOperation, Error> {
+        let at = self.at(offset, 8)?;
+        self.operation(
+            |memory| MemoryOperation::wait64(memory, at, value, compare),
+            |memory| MemoryOperation::wait64(memory, at, value, compare),
+        )
+    }
+
+    /// Whether the two are the same stretch of the same memory.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.address(), self.bytes, self.is_device()) == (other.address(), other.bytes, other.is_device())
+    }
+
     fn operation(
         &self,
         host: impl FnOnce(&HostMemory) -> Result<MemoryOperation, gpu::Error>,

@@ -42,5 +42,5 @@ pub use operation::{Compare, MemoryOperation};
 pub use pattern::{Mismatches, Pattern};
 pub use peer::PeerAccess;
 pub use sentence::sentence;
-pub use stream::Stream;
+pub use stream::{Check, Stream};
 pub use survey::{Survey, Surveyed, SurveyedPair, survey};

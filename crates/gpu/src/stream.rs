@@ -2,6 +2,8 @@
 
 mod launch;
 
+pub use launch::Check;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -55,24 +55,10 @@ impl Stream {
         pattern: Pattern,
         first: u64,
     ) -> Result<Mismatches, Error> {
-        let from = memory.range(offset, bytes)?;
-        aligned(from.get(), 4)?;
-        aligned(bytes as u64, 4)?;
-        let result = self.gpu.allocate(Allocation::Malloc, 16)?;
-        let words = bytes as u64 / 4;
-        // Odd, and below 2³¹: zeros and stale results are told from this one's.
-        let mark = MARK.fetch_add(2, Ordering::Relaxed) % (1 << 31);
-        let kernel = Kernel::CheckPattern {
-            from,
-            words,
-            pattern,
-            first,
-            result: result.address(),
-            mark,
-        };
-        self.launch(&[memory.held(), result.held()], Work::Launch(kernel))?;
+        let result = self.gpu.allocate(Allocation::Malloc, Check::BYTES)?;
+        let check = self.start_check(memory, (offset, bytes), (pattern, first), &result, 0)?;
         // No result is all ones: a copy that does nothing must not pass.
-        let mut found = [0xff; 16];
+        let mut found = [0xff; Check::BYTES];
         let finding = Work::Finding {
             to: found.as_mut_ptr(),
             from: result.address(),
@@ -80,7 +66,43 @@ impl Stream {
         };
         // SAFETY: `found` is ours, and this returns after the stream is done with it or gave up.
         unsafe { self.enqueue_now(&[result.held()], finding) }?;
-        finding_of(found, words, mark)
+        check.finding(found)
+    }
+
+    /// Starts the same comparison, of the range (offset, bytes) with a pattern from one of its words on, and waits for nothing. What
+    /// it finds is in the [`Check::BYTES`] bytes at `at` of `results` once the stream has done it: hand them to [`Check::finding`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::fill_pattern`].
+    pub fn start_check(
+        &self,
+        memory: &DeviceMemory,
+        (offset, bytes): (usize, usize),
+        (pattern, first): (Pattern, u64),
+        results: &DeviceMemory,
+        at: usize,
+    ) -> Result<Check, Error> {
+        let from = memory.range(offset, bytes)?;
+        aligned(from.get(), 4)?;
+        aligned(bytes as u64, 4)?;
+        let result = results.range(at, Check::BYTES)?;
+        aligned(result.get(), 8)?;
+        let check = Check {
+            words: bytes as u64 / 4,
+            // Odd, and below 2³¹: zeros and stale results are told from this one's.
+            mark: MARK.fetch_add(2, Ordering::Relaxed) % (1 << 31),
+        };
+        let kernel = Kernel::CheckPattern {
+            from,
+            words: check.words,
+            pattern,
+            first,
+            result,
+            mark: check.mark,
+        };
+        self.launch(&[memory.held(), results.held()], Work::Launch(kernel))?;
+        Ok(check)
     }
 
     /// Starts a kernel of this GPU that copies `bytes` bytes by loads and stores of its threads, 16 bytes each: a pull from a
@@ -212,6 +234,28 @@ impl Stream {
             held.extend(peer::needed(&self.gpu, memory)?);
         }
         self.enqueue(&held, work)
+    }
+}
+
+/// A comparison that was started: it knows its own result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "nobody knows what it found until its result is read"]
+pub struct Check {
+    words: u64,
+    mark: u32,
+}
+
+impl Check {
+    /// Bytes of a result, at a multiple of 8.
+    pub const BYTES: usize = 16;
+
+    /// What a result says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Finding`] for bytes that are not this comparison's result: it has not ended, or they did not come back.
+    pub fn finding(self, result: [u8; Self::BYTES]) -> Result<Mismatches, Error> {
+        finding_of(result, self.words, self.mark)
     }
 }
 

@@ -1,0 +1,344 @@
+//! Nobody waits for ever: words that streams wait for are written by the CPU where what was to write them does not.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use gpu::Compare;
+
+use crate::queue::Wait;
+use crate::{Error, Place};
+
+/// How often what was released is looked at again: a stream may come to a word after it was written, and find it overwritten.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// A word that a stream waits for.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// What it is, for a person: "the completion of send 3".
+    pub what: String,
+    /// Where it is.
+    pub word: Place,
+    /// What it is compared with.
+    pub value: u32,
+    /// How.
+    pub compare: Compare,
+}
+
+impl Watched {
+    /// The word of a wait for a completion.
+    #[must_use]
+    pub fn completion(wait: &Wait) -> Self {
+        let (value, compare) = wait.condition();
+        Self {
+            what: format!("completion {}", wait.index()),
+            word: wait.word().clone(),
+            value,
+            compare,
+        }
+    }
+
+    /// What the word holds where the condition does not.
+    fn unmet(&self) -> Result<Option<u32>, Error> {
+        let seen = self.word.load_u32(0)?;
+        Ok((!self.compare.holds32(seen, self.value)).then_some(seen))
+    }
+
+    /// What ends the wait. An AND with no bit, or a NOR with all, is ended by nothing.
+    fn releasing(&self, seen: u32) -> u32 {
+        match self.compare {
+            Compare::Geq | Compare::Eq => self.value,
+            Compare::And => seen | self.value,
+            Compare::Nor => seen & self.value,
+        }
+    }
+}
+
+/// A wait that was ended by the CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Released {
+    /// What it was.
+    pub what: String,
+    /// Address of the word, as a program names it.
+    pub address: u64,
+    /// What it held.
+    pub seen: u32,
+    /// What it was compared with.
+    pub value: u32,
+    /// How.
+    pub compare: Compare,
+    /// How long it was given.
+    pub waited: Duration,
+}
+
+impl fmt::Display for Released {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let condition = match self.compare {
+            Compare::Geq => "at least",
+            Compare::Eq => "equal to",
+            Compare::And => "to share a bit with",
+            Compare::Nor => "to lack, together with it, a bit of",
+        };
+        write!(
+            f,
+            "{} did not come within {} ms: the word at {:#x} is {:#010x}, and was to be {condition} {:#010x}; it was written to \
+             release the stream",
+            self.what,
+            self.waited.as_millis(),
+            self.address,
+            self.seen,
+            self.value
+        )
+    }
+}
+
+/// A thread that releases streams.
+#[derive(Debug)]
+pub struct Watchdog {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    watches: Vec<Watch>,
+    next: u64,
+    closing: bool,
+}
+
+#[derive(Debug)]
+struct Watch {
+    number: u64,
+    begun: Instant,
+    due: Instant,
+    words: Vec<Watched>,
+    released: Vec<Released>,
+}
+
+/// What is being watched. Dropped, it is watched no more.
+#[derive(Debug)]
+#[must_use = "dropped, it is watched no more"]
+pub struct Guard {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Watchdog {
+    /// Starts it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Thread`].
+    pub fn start() -> Result<Self, Error> {
+        let shared = Arc::new(Shared::default());
+        let served = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("watchdog of streams".to_owned())
+            .spawn(move || served.serve())
+            .map_err(Error::Thread)?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Watches these words. What of them is not as a stream waits for it after `patience` is written then, one after the other, as
+    /// often as it takes until the guard is finished or dropped.
+    pub fn watch(&self, words: Vec<Watched>, patience: Duration) -> Guard {
+        let begun = Instant::now();
+        let mut state = self.shared.lock();
+        let number = state.next;
+        state.next += 1;
+        state.watches.push(Watch {
+            number,
+            begun,
+            due: begun + patience,
+            words,
+            released: Vec::new(),
+        });
+        drop(state);
+        self.shared.changed.notify_all();
+        Guard {
+            shared: Arc::clone(&self.shared),
+            number,
+        }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Guard {
+    /// The stream is done: what had to be released, in the order in which it was; nothing where all is well.
+    #[must_use]
+    pub fn finish(self) -> Vec<Released> {
+        let taken = self.shared.take(self.number);
+        taken.map(|watch| watch.released).unwrap_or_default()
+    }
+
+    /// What had to be released so far.
+    #[must_use]
+    pub fn released(&self) -> Vec<Released> {
+        let state = self.shared.lock();
+        let mut watches = state.watches.iter();
+        let watch = watches.find(|watch| watch.number == self.number);
+        watch.map(|watch| watch.released.clone()).unwrap_or_default()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.shared.take(self.number);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, number: u64) -> Option<Watch> {
+        let mut state = self.lock();
+        let position = state.watches.iter().position(|watch| watch.number == number)?;
+        Some(state.watches.swap_remove(position))
+    }
+
+    fn serve(&self) {
+        let mut state = self.lock();
+        while !state.closing {
+            let now = Instant::now();
+            for watch in &mut state.watches {
+                if watch.due <= now {
+                    watch.release();
+                    watch.due = now + AGAIN;
+                }
+            }
+            let next = state.watches.iter().map(|watch| watch.due).min();
+            state = match next {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(due) => {
+                    let time = due.saturating_duration_since(Instant::now());
+                    let waited = self.changed.wait_timeout(state, time);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+impl Watch {
+    fn release(&mut self) {
+        for watched in &self.words {
+            let ended = watched.unmet().and_then(|seen| match seen {
+                None => Ok(None),
+                Some(seen) => watched.word.store_u32(0, watched.releasing(seen)).map(|()| Some(seen)),
+            });
+            // A word that cannot be reached by now, a GPU's that is lost, holds no stream any more.
+            let Ok(Some(seen)) = ended else {
+                continue;
+            };
+            let address = watched.word.address();
+            // Once each: a word that is written again by others is no other wait.
+            if !self.released.iter().any(|known| known.address == address) {
+                self.released.push(Released {
+                    what: watched.what.clone(),
+                    address,
+                    seen,
+                    value: watched.value,
+                    compare: watched.compare,
+                    waited: self.begun.elapsed(),
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu::Gpu;
+
+    use super::*;
+    use crate::{Home, Program, Supply};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_stream_that_nobody_signals_is_released_and_it_is_told_by_which_words() {
+        let supply = Supply::new(Gpu::sim(), None);
+        let words = supply.place(Home::Host, 64).unwrap();
+        words.store_u32(8, 0x00ff_00ff).unwrap();
+        words.store_u32(12, u32::MAX).unwrap();
+        let cases = [
+            (0, 5, Compare::Geq, 0),
+            (4, 7, Compare::Eq, 0),
+            (8, 0xff00_ff00, Compare::And, 0x00ff_00ff),
+            (12, 0xfeff_ffff, Compare::Nor, u32::MAX),
+        ];
+        let mut program = Program::new();
+        let mut watched = Vec::new();
+        for (offset, value, compare, _) in cases {
+            program.wait32(&words, offset, value, compare);
+            watched.push(Watched {
+                what: format!("word {offset}"),
+                word: words.part(offset, 4).unwrap(),
+                value,
+                compare,
+            });
+        }
+        program.write32(&words, 32, 1);
+        let stream = supply.gpu().stream().unwrap();
+        program.post(&stream).unwrap();
+        let dog = Watchdog::start().unwrap();
+        let guard = dog.watch(watched, Duration::from_millis(30));
+        stream.synchronize_within(LONG).unwrap();
+        let released = guard.finish();
+        let told: Vec<_> = released
+            .iter()
+            .map(|released| (released.address, released.seen, released.value))
+            .collect();
+        let expected: Vec<_> = cases
+            .iter()
+            .map(|(offset, value, _, seen)| (words.address() + *offset as u64, *seen, *value))
+            .collect();
+        assert_eq!(told, expected);
+        assert_eq!(words.load_u32(32).unwrap(), 1);
+        assert!(released[0].to_string().starts_with("word 0 did not come within "));
+    }
+
+    #[test]
+    fn what_comes_in_time_is_left_alone() {
+        let supply = Supply::new(Gpu::sim(), None);
+        let words = supply.place(Home::Host, 64).unwrap();
+        let mut program = Program::new();
+        program.wait32(&words, 0, 5, Compare::Geq);
+        let stream = supply.gpu().stream().unwrap();
+        program.post(&stream).unwrap();
+        let dog = Watchdog::start().unwrap();
+        let watched = Watched {
+            what: "a word".to_owned(),
+            word: words.part(0, 4).unwrap(),
+            value: 5,
+            compare: Compare::Geq,
+        };
+        let guard = dog.watch(vec![watched], LONG);
+        words.store_u32(0, 9).unwrap();
+        stream.synchronize_within(LONG).unwrap();
+        assert_eq!(guard.finish(), []);
+        assert_eq!(words.load_u32(0).unwrap(), 9);
+    }
+}
