@@ -50,6 +50,15 @@ pub enum ProbeWhat {
     /// Exit status: 0 all well, 1 a byte was wrong, or something failed on either side, 2 usage or internal error, 3 nothing
     /// failed but it was interrupted, or there is no libibverbs, or the driver did not answer in time.
     Rdma(Box<RdmaProbe>),
+    /// Let streams ring a card's doorbells and wait for its completions, with kernels between, and measure what that takes
+    ///
+    /// GPUDirect Async: what a stream does in order with every way of waiting, how soon it sees a word that the CPU writes, how soon a
+    /// card hears its doorbell, and messages round a loop that the stream drives, against the same driven by the CPU. With
+    /// --sysroot or --from nothing is measured.
+    ///
+    /// Exit status: 0 all well, 1 an order was violated, or a word was wrong, or something failed, or there is no GPU, 2 usage or
+    /// internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.
+    Async(AsyncProbe),
 }
 
 /// What every probe takes.
@@ -156,6 +165,25 @@ pub struct RdmaProbe {
     /// Print what perftest would be called with for the same ends
     #[arg(long)]
     pub show_perftest: bool,
+}
+
+/// `gdr probe async`.
+#[derive(Debug, Args)]
+pub struct AsyncProbe {
+    /// Which GPUs, how much, how to print.
+    #[command(flatten)]
+    pub scope: Scope,
+
+    /// Who is behind the queues; without one, doorbells and completions are left out
+    #[arg(long, value_name = "HCA", value_enum)]
+    pub hca: Option<AsyncHca>,
+}
+
+/// Who is behind the queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AsyncHca {
+    /// A software HCA: a thread of the CPU; every output says so.
+    Sim,
 }
 
 /// `gdr probe copy`.

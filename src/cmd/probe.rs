@@ -11,8 +11,8 @@ use super::machine::Machine;
 use super::profiles::expectations;
 use super::promised::promised;
 use crate::cli::{
-    self, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory, RdmaProbe, RdmaRoad,
-    Rendezvous, style,
+    self, AsyncHca, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory, RdmaProbe,
+    RdmaRoad, Rendezvous, style,
 };
 use crate::collect::Want;
 use crate::model::ProbeReport;
@@ -22,7 +22,7 @@ use crate::probe::rdma::rendezvous::{DEFAULT_PORT, from_environment};
 use crate::probe::supervise::{self, Nodes, Scope, Watcher};
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
-use crate::probe::{copy, host, p2p, rdma};
+use crate::probe::{asynchronous, copy, host, p2p, rdma};
 use crate::render::probe as render;
 use crate::world::NvmlWant;
 
@@ -47,19 +47,22 @@ pub fn run(
                 },
                 ..Want::default()
             },
-            ProbeWhat::Copy(_) | ProbeWhat::Host(_) | ProbeWhat::Rdma(_) => Want::default(),
+            ProbeWhat::Copy(_) | ProbeWhat::Host(_) | ProbeWhat::Rdma(_) | ProbeWhat::Async(_) => Want::default(),
         },
         scope: match &options.what {
             ProbeWhat::Copy(options) => &options.scope,
             ProbeWhat::Host(options) => &options.scope,
             ProbeWhat::P2p(options) => &options.scope,
             ProbeWhat::Rdma(options) => &options.scope,
+            ProbeWhat::Async(options) => &options.scope,
         },
         profile: match &options.what {
             ProbeWhat::Copy(_) => "gdrcopy",
             ProbeWhat::Host(_) => "mpi",
             ProbeWhat::P2p(_) => "p2p",
             ProbeWhat::Rdma(_) => "rdma",
+            // It has no share of its own: nothing promises these times.
+            ProbeWhat::Async(_) => "gdrcopy",
         },
     };
     let scope = session.scope()?;
@@ -76,6 +79,15 @@ pub fn run(
             session.run(&options, host::run, host::expected, out, err)
         }
         ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, p2p::run, p2p::expected, out, err),
+        ProbeWhat::Async(wanted) => {
+            let options = asynchronous::Options {
+                card: wanted.hca.map(|hca| match hca {
+                    AsyncHca::Sim => asynchronous::Card::Sim,
+                }),
+                scope,
+            };
+            session.run(&options, asynchronous::run, asynchronous::expected, out, err)
+        }
         ProbeWhat::Rdma(wanted) => session.run(&rdma_options(scope, wanted)?, rdma::run, rdma::expected, out, err),
     }
 }

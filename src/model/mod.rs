@@ -49,8 +49,8 @@ pub use nvml::{Bar1, FabricRegistration, NvLink, Nvml, NvmlGpu, NvmlOutcome, Nvm
 pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};
 pub use plan::{Action, Capability, Cause, ConfigWrite, FileWrite, PLAN_SCHEMA, Plan, Repair, Reversal, Step};
 pub use probe::{
-    BYTES, BackendChoice, BackendOutcome, GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, PROBE_SCHEMA,
-    ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedPair,
+    BYTES, BackendChoice, BackendOutcome, Bucket, GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND,
+    PROBE_SCHEMA, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedPair,
 };
 pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
 pub use registration::{CardTrial, GpuRegistration, RegistrationOutcome, RegistrationTrial, RoadTrial, Roads};

@@ -173,6 +173,9 @@ pub struct ProbeResult {
     pub p999: Option<f64>,
     /// The largest sample.
     pub max: Option<f64>,
+    /// How the samples are spread; absent where that is not of interest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<Bucket>,
     /// How many samples. A sample of something very short is the mean of a batch.
     pub samples: u64,
     /// What the machine's topology promises, in the same unit: what the link carries. Null where it promises nothing.
@@ -185,6 +188,17 @@ pub struct ProbeResult {
     pub required: bool,
     /// The NUMA node of the CPUs that did it; null where they were not bound to one.
     pub numa: Option<u32>,
+}
+
+/// A range of a histogram with samples in it, in the unit of the figures. Ranges without one are left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bucket {
+    /// The least that is in it.
+    pub from: f64,
+    /// What is no longer in it: 2^(1/4) times as much.
+    pub to: f64,
+    /// How many samples are.
+    pub samples: u64,
 }
 
 /// How something that was verified or measured ended.

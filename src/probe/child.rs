@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::events::{Event, Listed, Teller};
 use super::request::Request;
 use super::verdict::Subject;
-use super::{copy, host, p2p, rdma};
+use super::{asynchronous, copy, host, p2p, rdma};
 use crate::model::{Bdf, IdList};
 
 /// Does what the parent asked for.
@@ -19,6 +19,7 @@ pub fn answer(request: Request, out: &mut dyn Write) -> io::Result<()> {
         Request::Host(task) => task.terms.patience,
         Request::P2p(task) => task.terms.patience,
         Request::Rdma(task) => task.terms.patience,
+        Request::Async(task) => task.terms.patience,
     };
     let mut teller = Teller::new(out, patience);
     match request {
@@ -28,6 +29,7 @@ pub fn answer(request: Request, out: &mut dyn Write) -> io::Result<()> {
         Request::Host(task) => host::answer(&task, &mut teller)?,
         Request::P2p(task) => p2p::answer(&task, &mut teller)?,
         Request::Rdma(task) => rdma::answer(&task, &mut teller)?,
+        Request::Async(task) => asynchronous::answer(&task, &mut teller)?,
     }
     teller.tell(&Event::End)
 }

@@ -3,6 +3,7 @@
 //! The hardware is touched in a child of this binary, whose every step has a deadline ([`watch`]); it tells what it does
 //! and finds in [`events`]. Nothing here prints, and nothing falls back to simulation by itself.
 
+pub mod asynchronous;
 pub mod bytes;
 mod chase;
 pub mod child;

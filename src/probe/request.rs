@@ -6,7 +6,7 @@ use gpu::Gpu;
 use serde::{Deserialize, Serialize};
 
 use super::verdict::Subject;
-use super::{copy, host, p2p, rdma};
+use super::{asynchronous, copy, host, p2p, rdma};
 use crate::model::{Bdf, ProbedGpu};
 
 /// What a child is to do.
@@ -35,6 +35,8 @@ pub enum Request {
     P2p(Box<p2p::Task>),
     /// What cards move.
     Rdma(Box<rdma::Task>),
+    /// What one's streams do with a card's queues.
+    Async(Box<asynchronous::Task>),
 }
 
 /// A GPU to work on.

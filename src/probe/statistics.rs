@@ -1,5 +1,9 @@
 //! Figures of many samples: percentiles, and how sure the median is. It measures nothing.
 
+use std::collections::BTreeMap;
+
+use crate::model::Bucket;
+
 /// The figures of a set of samples, in the samples' unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
@@ -54,6 +58,24 @@ pub fn uncertainty(samples: &[f64]) -> Option<f64> {
     (median > 0.0).then(|| (high - low) / median)
 }
 
+/// How samples are spread: ranges of a quarter of an octave, those without a sample left out. What is not above 0 is in none.
+pub fn histogram(samples: &[f64]) -> Vec<Bucket> {
+    const A_OCTAVE: f64 = 4.0;
+    let mut counts: BTreeMap<i32, u64> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| **sample > 0.0) {
+        *counts.entry((sample.log2() * A_OCTAVE).floor() as i32).or_default() += 1;
+    }
+    let edge = |at: i32| (f64::from(at) / A_OCTAVE).exp2();
+    counts
+        .into_iter()
+        .map(|(at, samples)| Bucket {
+            from: edge(at),
+            to: edge(at + 1),
+            samples,
+        })
+        .collect()
+}
+
 fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -89,6 +111,18 @@ mod tests {
         let one = Figures::of(&[2.0]).expect("figures");
         assert_eq!((one.p5, one.median, one.p95, one.max), (2.0, 2.0, 2.0, 2.0));
         assert_eq!(Figures::of(&[]), None);
+    }
+
+    #[test]
+    fn a_histogram_has_four_ranges_an_octave_and_every_sample() {
+        let buckets = histogram(&[1.0, 1.1, 1.2, 2.0, 0.5, 0.0, 1000.0]);
+        let told: Vec<(f64, u64)> = buckets.iter().map(|bucket| (bucket.from, bucket.samples)).collect();
+        // 1.2 is above 2^(1/4) = 1.189, and 1000 above 2^(39/4) = 861.
+        assert_eq!(told[..2], [(0.5, 1), (1.0, 2)]);
+        assert!((told[2].0 - 1.189_207).abs() < 1e-6 && told[2].1 == 1);
+        assert_eq!(told[3], (2.0, 1));
+        assert!((told[4].0 - 861.078).abs() < 1e-3 && told[4].1 == 1 && told.len() == 5);
+        assert!((buckets[4].to - 1024.0).abs() < 1e-9);
     }
 
     #[test]

@@ -21,6 +21,17 @@ pub enum Trouble {
     /// The copy kernels cannot be chosen.
     #[error(transparent)]
     Kernel(#[from] gdrcopy::copy::Error),
+    /// Queues, or words that streams wait for.
+    #[error(transparent)]
+    Queues(#[from] gdsync::Error),
+    /// An entry of a queue failed.
+    #[error("the card gave an entry up: {syndrome} (vendor's syndrome {vendor:#04x})")]
+    Entry {
+        /// Why.
+        syndrome: gdsync::wire::Syndrome,
+        /// What the vendor's hardware adds.
+        vendor: u8,
+    },
     /// Verbs refused.
     #[error(transparent)]
     Verbs(#[from] verbs::Error),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::statistics::Figures;
+use super::statistics::{Figures, histogram};
 use crate::model::{GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict};
 
 /// What the link carries, and how much less is too little.
@@ -42,6 +42,7 @@ impl Subject {
             p99: None,
             p999: None,
             max: None,
+            histogram: Vec::new(),
             samples: 0,
             expected: None,
             verdict: ProbeVerdict::Ok,
@@ -90,6 +91,15 @@ impl Subject {
             p99: rare.and_then(|figures| figures.p99),
             p999: rare.and_then(|figures| figures.p999),
             ..with_figures(bare, MICROSECONDS, &samples)
+        }
+    }
+
+    /// How long it takes, and how that is spread: samples in seconds.
+    pub fn spread(&self, name: &str, bytes: Option<usize>, verified: usize, seconds: &[f64]) -> ProbeResult {
+        let samples: Vec<f64> = seconds.iter().map(|seconds| seconds * 1e6).collect();
+        ProbeResult {
+            histogram: histogram(&samples),
+            ..self.latency(name, bytes, verified, seconds)
         }
     }
 

@@ -62,6 +62,12 @@ impl Supply {
         &self.gpu
     }
 
+    /// The way to map its memory, if there is one.
+    #[must_use]
+    pub fn gdr(&self) -> Option<&Gdr> {
+        self.gdr.as_ref()
+    }
+
     /// A place of `bytes` bytes, zeroed.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult};
+use super::size;
+use crate::model::{Bucket, GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult};
 
 /// One direction of one GPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +51,7 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
         "host" => host(report),
         "p2p" => p2p(report),
         "rdma" => rdma(report),
+        "async" => asynchronous(report),
         _ => copy(report),
     };
     panels.iter_mut().for_each(|panel| {
@@ -158,6 +160,42 @@ fn rdma(report: &ProbeReport) -> Vec<Panel> {
     subjects.iter().map(panel).collect()
 }
 
+/// Two for each GPU: how the times of words are spread, and those of messages.
+fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
+    let words: &[(&str, Look, &str)] = &[
+        ("async.poll.host.latency", Look::First, "a word in host memory"),
+        ("async.poll.gpu.latency", Look::Second, "a word in GPU memory"),
+        ("async.doorbell.latency", Look::Third, "and a doorbell"),
+    ];
+    let messages: &[(&str, Look, &str)] = &[
+        ("async.loopback.stream.latency", Look::First, "driven by the stream"),
+        ("async.loopback.cpu.latency", Look::Third, "driven by the CPU"),
+    ];
+    let spread = |subject: &str, name: &str| -> Vec<(f64, f64)> {
+        let mut results = report.results.iter();
+        let found = results.find(|result| result.subject == subject && result.name == name);
+        let buckets = found.map_or(&[][..], |result| &result.histogram);
+        let middle = |bucket: &Bucket| ((bucket.from * bucket.to).sqrt(), bucket.samples as f64);
+        buckets.iter().map(middle).collect()
+    };
+    let gpus = report.gpus.iter();
+    gpus.flat_map(|gpu| [("a stream sees a word", words), ("messages", messages)].map(|part| (gpu, part)))
+        .map(|(gpu, (title, ways))| Panel {
+            title: format!("{}: {title}", gpu.subject),
+            lines: ways
+                .iter()
+                .map(|(name, look, label)| Line {
+                    look: *look,
+                    label: (*label).to_owned(),
+                    points: spread(&gpu.subject, name),
+                })
+                .collect(),
+            link: None,
+            crossover: None,
+        })
+        .collect()
+}
+
 /// Two for each GPU: the mapping and the copy engine.
 fn copy(report: &ProbeReport) -> Vec<Panel> {
     let mut panels = Vec::new();
@@ -233,18 +271,29 @@ fn points(report: &ProbeReport, subject: &str, name: &str, numa: Option<u32>) ->
     points
 }
 
-/// Both axes, logarithmic: whole powers of two for sizes, of ten for GB/s.
+/// Both axes, logarithmic: whole powers of two to the right, of ten upwards.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Axes {
-    /// Base-2 logarithms of the smallest and the largest size.
+    /// What they are of.
+    pub what: What,
+    /// Base-2 logarithms of the smallest and the largest.
     pub x: (i32, i32),
-    /// Base-10 logarithms of the least and the most GB/s.
+    /// Base-10 logarithms of the least and the most.
     pub y: (i32, i32),
 }
 
+/// What is drawn over what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// GB/s over sizes.
+    Bandwidth,
+    /// Samples over microseconds.
+    Histogram,
+}
+
 impl Axes {
-    /// Axes that hold every point of every panel.
-    pub fn of(panels: &[Panel]) -> Self {
+    /// Axes that hold every point of every panel of a report.
+    pub fn of(report: &ProbeReport, panels: &[Panel]) -> Self {
         let points = || {
             panels
                 .iter()
@@ -263,6 +312,10 @@ impl Axes {
             }
         };
         Self {
+            what: match report.probe.as_str() {
+                "async" => What::Histogram,
+                _ => What::Bandwidth,
+            },
             x: range(points().map(|point| point.0.log2()).collect()),
             y: range(rates.map(f64::log10).collect()),
         }
@@ -275,8 +328,26 @@ impl Axes {
     }
 }
 
+impl Axes {
+    /// What stands at a power of two.
+    pub fn right(&self, exponent: i32) -> String {
+        match self.what {
+            What::Bandwidth => size(1 << exponent.clamp(0, 63)),
+            What::Histogram => format!("{} us", 2_f64.powi(exponent)),
+        }
+    }
+
+    /// What stands at a power of ten.
+    pub fn up(&self, exponent: i32) -> String {
+        match self.what {
+            What::Bandwidth => rate(exponent),
+            What::Histogram => format!("{}", 10_f64.powi(exponent)),
+        }
+    }
+}
+
 /// A rate of a tick: 10⁻³ GB/s is 1 MB/s.
-pub fn rate(exponent: i32) -> String {
+fn rate(exponent: i32) -> String {
     match exponent {
         0.. => format!("{} GB/s", 10_f64.powi(exponent)),
         -3..=-1 => format!("{} MB/s", 10_f64.powi(exponent + 3)),

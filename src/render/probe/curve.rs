@@ -1,6 +1,6 @@
 //! Bandwidth over size in the terminal: log-log, a mark for each way, so that it is readable without colour too.
 
-use super::chart::{Axes, Look, Panel, limit, panels, rate};
+use super::chart::{Axes, Look, Panel, limit, panels};
 use super::{SIMULATED, headline, size};
 use crate::model::ProbeReport;
 use crate::render::Style;
@@ -20,7 +20,7 @@ pub fn curve(report: &ProbeReport, style: Style) -> String {
         page.push_str(&format!("{}\n", style.paint(Tone::Fair, SIMULATED)));
     }
     let panels = panels(report);
-    let axes = Axes::of(&panels);
+    let axes = Axes::of(report, &panels);
     for panel in &panels {
         page.push('\n');
         page.push_str(&draw(panel, &axes, style));
@@ -82,7 +82,7 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
         text.push('\n');
     }
     text.push_str(&format!("{:>LEFT$}└{}\n", "", "─".repeat(width)));
-    let (low, high) = (size(1 << axes.x.0.max(0)), size(1 << axes.x.1.clamp(0, 63)));
+    let (low, high) = (axes.right(axes.x.0), axes.right(axes.x.1));
     let gap = width.saturating_sub(low.len() + high.len());
     text.push_str(&format!("{:>LEFT$} {low}{}{high}\n", "", " ".repeat(gap)));
     text.push_str(&legend(panel, style));
@@ -96,7 +96,7 @@ fn tick(axes: &Axes, row: usize) -> String {
         (y * (HEIGHT - 1) as f64).round() as usize
     };
     let found = (axes.y.0..=axes.y.1).rev().find(|exponent| at(*exponent) == row);
-    found.map_or_else(String::new, |exponent| format!("{} ", rate(exponent)))
+    found.map_or_else(String::new, |exponent| format!("{} ", axes.up(exponent)))
 }
 
 fn paint(cell: Option<(char, Tone)>, style: Style) -> String {

@@ -1,5 +1,6 @@
 //! A probe's report: a table and a curve for people, a picture; the JSON is the report's own shape.
 
+mod asynchronous;
 mod chart;
 mod curve;
 mod grid;

@@ -1,6 +1,6 @@
 //! Bandwidth over size as a picture: which lines, in which words. How a chart is drawn is the business of `svg`.
 
-use super::chart::{Axes, Look, limit, panels, rate};
+use super::chart::{Axes, Look, limit, panels};
 use super::{SIMULATED, headline, size};
 use crate::model::ProbeReport;
 use crate::render::svg::{Chart, ChartLine, Stroke, chart};
@@ -8,7 +8,7 @@ use crate::render::svg::{Chart, ChartLine, Stroke, chart};
 /// The picture of a report as an SVG document.
 pub fn svg(report: &ProbeReport) -> String {
     let panels = panels(report);
-    let axes = Axes::of(&panels);
+    let axes = Axes::of(report, &panels);
     let charts: Vec<Chart> = panels
         .iter()
         .map(|panel| {
@@ -37,13 +37,8 @@ pub fn svg(report: &ProbeReport) -> String {
         .collect();
     let x_ticks = (axes.x.0..=axes.x.1)
         .filter(|exponent| (exponent - axes.x.0) % 4 == 0)
-        .map(|exponent| {
-            (
-                axes.place((2_f64.powi(exponent), 1.0)).0,
-                size(1 << exponent.clamp(0, 62)),
-            )
-        });
-    let y_ticks = (axes.y.0..=axes.y.1).map(|exponent| (axes.place((1.0, 10_f64.powi(exponent))).1, rate(exponent)));
+        .map(|exponent| (axes.place((2_f64.powi(exponent), 1.0)).0, axes.right(exponent)));
+    let y_ticks = (axes.y.0..=axes.y.1).map(|exponent| (axes.place((1.0, 10_f64.powi(exponent))).1, axes.up(exponent)));
     let mut remarks: Vec<String> = report.simulated.then(|| SIMULATED.to_owned()).into_iter().collect();
     remarks.extend(report.notes.iter().cloned());
     chart(

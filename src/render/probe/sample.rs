@@ -22,6 +22,7 @@ pub fn bare(name: &str, bytes: Option<u64>) -> ProbeResult {
         p99: None,
         p999: None,
         max: None,
+        histogram: Vec::new(),
         samples: 0,
         expected: None,
         verdict: ProbeVerdict::Ok,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::DIRECTIONS;
-use super::{INDENT, SIMULATED, amount, figure, headline, host, p2p, rdma, size};
+use super::{INDENT, SIMULATED, amount, asynchronous, figure, headline, host, p2p, rdma, size};
 use crate::model::{BackendOutcome, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -77,6 +77,7 @@ fn chapter(report: &ProbeReport, gpu: &ProbedGpu, results: &[&ProbeResult], styl
         let here: Vec<&ProbeResult> = results.iter().copied().filter(|result| result.numa == node).collect();
         text.push_str(&match report.probe.as_str() {
             "host" => host::figures(&here, node, style),
+            "async" => asynchronous::figures(&here, style),
             _ => sweep(&here, node, style),
         });
     }

@@ -1,0 +1,259 @@
+//! Messages round a loop, with kernels between: the stream waits for a message, a kernel compares every word of it, another writes the
+//! next one, and the stream rings the doorbell; the CPU has put all of it in beforehand. And the same driven by the CPU.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use gdsync::hca::Region;
+use gdsync::queue::Wait;
+use gdsync::wire::Entry;
+use gdsync::{Place, Program, Watched};
+use gpu::{Allocation, Check, DeviceMemory, Pattern, pointer};
+
+use super::plan::{MESSAGE, MOST, driven};
+use super::queues::Queues;
+use super::session::{PATIENCE, Session};
+use crate::probe::events::Teller;
+use crate::probe::trouble::Trouble;
+
+/// Messages that are put in together: upstream's batch.
+const BATCH: u32 = 20;
+/// Batches that are in at once: while one runs the next is put in.
+const BATCHES: usize = 2;
+
+/// Goes round, and compares the two ways.
+pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let Some(card) = session.task.card else {
+        return Ok(());
+    };
+    let about = session.about_queues();
+    let messages = session.task.terms.depth.async_messages();
+    let bytes = match session.task.terms.sizes.as_slice() {
+        [] => MESSAGE,
+        sizes => sizes.iter().copied().max().unwrap_or(MESSAGE).clamp(4, MOST) & !3,
+    };
+    let name = "async.loopback.stream.latency";
+    let Some(mut ring) = Ring::new(session, Queues::new(session, card, BATCH * BATCHES as u32)?, bytes)? else {
+        let why = "the CPU maps no GPU memory here, which a software HCA must reach: see gdr probe copy".to_owned();
+        return Ok(teller.result(about.impossible(name, Some(bytes), false, why))?);
+    };
+    teller.doing_for(
+        format!("{messages} messages that a stream sends"),
+        Duration::from_millis(u64::from(messages)) + PATIENCE,
+    )?;
+    let (times, wrong) = ring.by_stream(session, messages)?;
+    teller.result(match wrong {
+        None => about.spread(name, Some(bytes), messages as usize * bytes, &times),
+        Some(why) => about.wrong(name, Some(bytes), why),
+    })?;
+    let name = "async.loopback.cpu.latency";
+    let messages = driven(messages);
+    teller.doing_for(
+        format!("{messages} messages that the CPU sends"),
+        Duration::from_millis(u64::from(messages)) + PATIENCE,
+    )?;
+    let (times, wrong) = ring.by_cpu(session, messages)?;
+    Ok(teller.result(match wrong {
+        None => about.spread(name, Some(bytes), messages as usize * bytes, &times),
+        Some(why) => about.wrong(name, Some(bytes), why),
+    })?)
+}
+
+/// Memory and queues of the loop.
+struct Ring {
+    queues: Queues,
+    sent: DeviceMemory,
+    arrived: DeviceMemory,
+    /// A result of each comparison that is under way.
+    results: DeviceMemory,
+    from: Region,
+    to: Region,
+    bytes: usize,
+    /// The number of the next message, which is its pattern's.
+    next: u64,
+}
+
+/// What was put in and is not known to be right.
+struct Batch {
+    checks: Vec<(u64, Check)>,
+    waits: Vec<Wait>,
+    begun: Instant,
+    done: gpu::Event,
+}
+
+impl Ring {
+    fn new(session: &Session<'_>, queues: Queues, bytes: usize) -> Result<Option<Self>, Trouble> {
+        let Some(gdr) = session.supply.gdr() else {
+            return Ok(None);
+        };
+        let take = || -> Result<(DeviceMemory, Place), Trouble> {
+            let memory = session
+                .gpu
+                .allocate(Allocation::Malloc, bytes.next_multiple_of(64 << 10))?;
+            if !session.gpu.is_sim() {
+                // A driver that does not know it is asked for no copies that it would bear on.
+                let _ = pointer::set_sync_memops(memory.address());
+            }
+            let place = Place::device(memory.clone(), gdr)?;
+            Ok((memory, place))
+        };
+        let ((sent, from), (arrived, to)) = (take()?, take()?);
+        let results = session
+            .gpu
+            .allocate(Allocation::Malloc, Check::BYTES * BATCH as usize * BATCHES)?;
+        Ok(Some(Self {
+            from: queues.register(&from)?,
+            to: queues.register(&to)?,
+            queues,
+            sent,
+            arrived,
+            results,
+            bytes,
+            next: 1,
+        }))
+    }
+
+    /// Seconds for each message, a sample a batch; and what was wrong.
+    fn by_stream(&mut self, session: &Session<'_>, messages: u32) -> Result<(Vec<f64>, Option<String>), Trouble> {
+        let mut times = Vec::new();
+        let mut under_way = VecDeque::new();
+        let (mut left, mut number) = (messages, 0);
+        let mut last = None;
+        while left > 0 || !under_way.is_empty() {
+            while left > 0 && under_way.len() < BATCHES {
+                let count = left.min(BATCH);
+                under_way.push_back(self.put_in(session, count, number % BATCHES)?);
+                number += 1;
+                left -= count;
+            }
+            let Some(batch) = under_way.pop_front() else {
+                break;
+            };
+            let slot = (number - 1 - under_way.len()) % BATCHES;
+            let (ended, wrong) = self.finish(session, &batch, slot)?;
+            if wrong.is_some() {
+                // What is in still would wait for what does not come.
+                let waits = under_way.iter().flat_map(|batch: &Batch| &batch.waits);
+                let guard = session.dog.watch(waits.map(Watched::completion).collect(), PATIENCE);
+                session.stream.synchronize_within(PATIENCE * 4)?;
+                drop(guard);
+                return Ok((times, wrong));
+            }
+            let begun = last.unwrap_or(batch.begun);
+            times.push(ended.duration_since(begun).as_secs_f64() / batch.checks.len() as f64);
+            last = Some(ended);
+        }
+        Ok((times, None))
+    }
+
+    /// Puts so many messages into the stream.
+    fn put_in(&mut self, session: &Session<'_>, count: u32, slot: usize) -> Result<Batch, Trouble> {
+        let begun = Instant::now();
+        let mut batch = Batch {
+            checks: Vec::new(),
+            waits: Vec::new(),
+            begun,
+            done: session.gpu.event()?,
+        };
+        for position in 0..count {
+            let number = self.next;
+            self.next += 1;
+            let pattern = Pattern::new(number);
+            self.queues
+                .pair
+                .receive
+                .post(&[self.to.segment(0, self.bytes as u32)])?;
+            let entry = Entry::send(&[self.from.segment(0, self.bytes as u32)]).signalled();
+            let prepared = self.queues.pair.send.prepare(&entry)?;
+            let wait = self.queues.pair.receive_completions.take_wait()?;
+            session.stream.fill_pattern(&self.sent, 0, self.bytes, pattern, 0)?;
+            let mut program = Program::new();
+            program.ring(&prepared).wait(&wait, true);
+            program.post(&session.stream)?;
+            let at = (slot * BATCH as usize + position as usize) * Check::BYTES;
+            let check = session
+                .stream
+                .start_check(&self.arrived, (0, self.bytes), (pattern, 0), &self.results, at)?;
+            batch.checks.push((number, check));
+            batch.waits.push(wait);
+        }
+        session.stream.record(&batch.done)?;
+        Ok(batch)
+    }
+
+    /// Waits until a batch is done, and says what its kernels found.
+    fn finish(
+        &mut self,
+        session: &Session<'_>,
+        batch: &Batch,
+        slot: usize,
+    ) -> Result<(Instant, Option<String>), Trouble> {
+        let watched = batch.waits.iter().map(Watched::completion).collect();
+        let guard = session.dog.watch(watched, PATIENCE);
+        let begun = Instant::now();
+        while !batch.done.is_done()? {
+            if begun.elapsed() > PATIENCE * 4 {
+                return Ok((begun, Some("the stream did not go on after it was released".to_owned())));
+            }
+            std::hint::spin_loop();
+        }
+        let ended = Instant::now();
+        if let Some(released) = guard.finish().first() {
+            let cause = self.queues.completed().err().map(|trouble| gpu::sentence(&trouble));
+            let cause = cause.map_or_else(String::new, |cause| format!("; {cause}"));
+            return Ok((ended, Some(format!("{released}{cause}"))));
+        }
+        self.queues.completed()?;
+        let mut found = vec![0xff; Check::BYTES * batch.checks.len()];
+        session
+            .stream
+            .read(&self.results, slot * BATCH as usize * Check::BYTES, &mut found)?;
+        let (results, _) = found.as_chunks::<{ Check::BYTES }>();
+        for ((number, check), result) in batch.checks.iter().zip(results) {
+            let mismatches = check.finding(*result)?;
+            if let Some(first) = mismatches.first {
+                let wrong = format!(
+                    "message {number}: {} words are wrong, the first at byte {}: the kernel that came after the wait did not find \
+                     what was sent",
+                    mismatches.words,
+                    first * 4
+                );
+                return Ok((ended, Some(wrong)));
+            }
+        }
+        Ok((ended, None))
+    }
+
+    /// The CPU waits for the kernel that writes the message, rings, polls, and launches the kernel that compares it.
+    fn by_cpu(&mut self, session: &Session<'_>, messages: u32) -> Result<(Vec<f64>, Option<String>), Trouble> {
+        let mut times = Vec::with_capacity(messages as usize);
+        for _ in 0..messages {
+            let number = self.next;
+            self.next += 1;
+            let pattern = Pattern::new(number);
+            let begun = Instant::now();
+            let pair = &mut self.queues.pair;
+            pair.receive.post(&[self.to.segment(0, self.bytes as u32)])?;
+            let entry = Entry::send(&[self.from.segment(0, self.bytes as u32)]).signalled();
+            let prepared = pair.send.prepare(&entry)?;
+            session.stream.fill_pattern(&self.sent, 0, self.bytes, pattern, 0)?;
+            session.stream.synchronize()?;
+            prepared.ring()?;
+            if !self.queues.arrives(PATIENCE)? {
+                let why = format!("message {number} did not arrive within {} ms", PATIENCE.as_millis());
+                return Ok((times, Some(why)));
+            }
+            let check = session
+                .stream
+                .start_check(&self.arrived, (0, self.bytes), (pattern, 0), &self.results, 0)?;
+            session.stream.synchronize()?;
+            times.push(begun.elapsed().as_secs_f64());
+            let mut result = [0xff; Check::BYTES];
+            session.stream.read(&self.results, 0, &mut result)?;
+            if check.finding(result)?.words > 0 {
+                return Ok((times, Some(format!("message {number} is not what was sent"))));
+            }
+        }
+        Ok((times, None))
+    }
+}

@@ -1,0 +1,104 @@
+//! `gdr probe async`: GPUDirect Async. What a stream does in order, how soon it sees a word that the CPU writes, and a card's queues
+//! that it drives: doorbells it rings and completions it waits for, with kernels between.
+//!
+//! [`run`] is the parent's side, a child for each GPU; [`answer`] is the child's.
+
+mod doorbell;
+mod expected;
+mod loopback;
+mod order;
+mod plan;
+mod poll;
+mod queues;
+mod session;
+mod supervise;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+pub use expected::expected;
+use session::Session;
+pub use supervise::{Options, run};
+
+use super::depth::Terms;
+use super::events::{Event, Teller};
+use super::request::Target;
+use super::trouble::Trouble;
+
+/// Who is behind the queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Card {
+    /// The software HCA: a thread of this process.
+    Sim,
+}
+
+impl Card {
+    /// In the names of backends.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim-hca",
+        }
+    }
+}
+
+/// One GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// The GPU.
+    pub target: Target,
+    /// Who is behind the queues; without one, what needs queues is left out.
+    pub card: Option<Card>,
+    /// How much, and how long.
+    pub terms: Terms,
+}
+
+/// Probes one GPU.
+pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
+    match probe(task, teller) {
+        Ok(()) => Ok(()),
+        // Nobody hears it any more.
+        Err(Trouble::Io(error)) => Err(error),
+        Err(trouble) => {
+            let about = task.target.about(task.target.cuda(), None);
+            teller.result(about.impossible("async", None, true, gpu::sentence(&trouble)))
+        }
+    }
+}
+
+/// A part of the work, and what is impossible where it cannot be done.
+type Part = (
+    &'static str,
+    fn(&mut Session<'_>, &mut Teller<'_>) -> Result<(), Trouble>,
+);
+
+fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    teller.doing("CUDA to open the GPU")?;
+    let gpu = task.target.open()?;
+    let mut session = Session::new(task, gpu, teller)?;
+    teller.tell(&Event::Gpu(Box::new(session.probed())))?;
+    let parts: &[Part] = match task.card {
+        None => &[("validate.stream", order::run), ("async.poll", poll::run)],
+        Some(_) => &[
+            ("validate.stream", order::run),
+            ("async.poll", poll::run),
+            ("async.doorbell", doorbell::run),
+            ("async.loopback", loopback::run),
+        ],
+    };
+    for (name, part) in parts {
+        match part(&mut session, teller) {
+            Ok(()) => {}
+            Err(trouble) if trouble.is_the_end() => return Err(trouble),
+            // What one part lacks the next may not need.
+            Err(trouble) => {
+                let why = gpu::sentence(&trouble);
+                teller.result(session.about.impossible(name, None, true, why))?;
+            }
+        }
+    }
+    Ok(())
+}

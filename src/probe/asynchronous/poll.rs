@@ -1,0 +1,70 @@
+//! How soon a stream that waits sees a word that the CPU writes: from the CPU's store until the word that the stream writes back.
+
+use std::time::{Duration, Instant};
+
+use gdsync::{Program, Watched};
+use gpu::Compare;
+
+use super::session::{PATIENCE, Session, seen};
+use crate::probe::events::Teller;
+use crate::probe::trouble::Trouble;
+
+/// Where the words are: on cache lines of their own.
+const FLAG: usize = 0;
+const REPLY: usize = 256;
+/// The stream is given so long to come to its wait.
+const SETTLED: Duration = Duration::from_micros(20);
+
+/// Measures with the flag in each place; the reply is in host memory, where the CPU looks without crossing the bus.
+pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    let samples = session.task.terms.depth.async_samples();
+    let replies = session.words[0].1.clone();
+    for (home, words) in session.words.clone() {
+        let label = format!("async.poll.{home}.latency");
+        teller.doing_for(
+            format!("a stream that answers the CPU ({home})"),
+            Duration::from_secs(30),
+        )?;
+        words.store_u32(FLAG, 0)?;
+        replies.store_u32(REPLY, 0)?;
+        let mut times = Vec::with_capacity(samples as usize);
+        let mut lost = None;
+        for round in 1..=samples {
+            let mut program = Program::new();
+            program
+                .wait32(&words, FLAG, round, Compare::Geq)
+                .write32(&replies, REPLY, round);
+            let watched = Watched {
+                what: "the flag".to_owned(),
+                word: words.part(FLAG, 4)?,
+                value: round,
+                compare: Compare::Geq,
+            };
+            let guard = session.dog.watch(vec![watched], PATIENCE);
+            program.post(&session.stream)?;
+            let settled = Instant::now();
+            while settled.elapsed() < SETTLED {
+                std::hint::spin_loop();
+            }
+            let begun = Instant::now();
+            words.store_u32(FLAG, round)?;
+            if !seen(&replies, REPLY, round, PATIENCE / 2)? {
+                lost = Some(format!(
+                    "the stream did not answer number {round} within {} ms",
+                    (PATIENCE / 2).as_millis()
+                ));
+            }
+            times.push(begun.elapsed().as_secs_f64());
+            session.stream.synchronize_within(PATIENCE * 2)?;
+            drop(guard);
+            if lost.is_some() {
+                break;
+            }
+        }
+        teller.result(match lost {
+            None => session.about.spread(&label, Some(4), 0, &times),
+            Some(why) => session.about.impossible(&label, Some(4), true, why),
+        })?;
+    }
+    Ok(())
+}

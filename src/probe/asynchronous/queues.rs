@@ -1,0 +1,89 @@
+//! A queue pair that is connected to itself, and memory that its card moves.
+
+use std::time::{Duration, Instant};
+
+use gdsync::Place;
+use gdsync::hca::sim::SimHca;
+use gdsync::hca::{Access, Hca, Patience, QueuePair, Region, Request};
+use gdsync::queue::Waiting;
+use gdsync::wire::Completion;
+
+use super::Card;
+use super::session::Session;
+use crate::probe::trouble::Trouble;
+
+/// The card, and a queue pair on it.
+pub struct Queues {
+    // Dropped in this order: the pair is destroyed while its card is there.
+    pub pair: QueuePair,
+    card: Box<dyn Hca>,
+}
+
+impl Queues {
+    /// With room for so many messages at once, each of two blocks at most.
+    pub fn new(session: &Session<'_>, card: Card, messages: u32) -> Result<Self, Trouble> {
+        let card: Box<dyn Hca> = match card {
+            Card::Sim => Box::new(SimHca::new(session.supply.clone())?),
+        };
+        let depth = messages.next_power_of_two();
+        let pair = card.create(&Request {
+            send_blocks: depth * 2,
+            receives: depth,
+            receive_segments: 1,
+            send_completions: depth,
+            receive_completions: depth,
+            waiting: match session.can.nor {
+                true => Waiting::Nor,
+                false => Waiting::WithoutNor,
+            },
+            ..Request::default()
+        })?;
+        card.connect(pair.endpoint, pair.endpoint, Patience::default())?;
+        Ok(Self { pair, card })
+    }
+
+    /// Registers all of a place for everything.
+    pub fn register(&self, place: &Place) -> Result<Region, Trouble> {
+        Ok(self.card.register(place, Access::ALL)?)
+    }
+}
+
+impl Queues {
+    /// Takes what has completed, and says how many messages arrived.
+    pub fn completed(&mut self) -> Result<u32, Trouble> {
+        while let Some(completion) = self.pair.send_completions.poll()? {
+            refused(&completion)?;
+            self.pair.send.complete(&completion)?;
+        }
+        let mut arrived = 0;
+        while let Some(completion) = self.pair.receive_completions.poll()? {
+            refused(&completion)?;
+            self.pair.receive.complete(&completion)?;
+            arrived += 1;
+        }
+        Ok(arrived)
+    }
+
+    /// Polls until a message has arrived; false where none does within the time.
+    pub fn arrives(&mut self, patience: Duration) -> Result<bool, Trouble> {
+        let begun = Instant::now();
+        while self.completed()? == 0 {
+            if begun.elapsed() > patience {
+                return Ok(false);
+            }
+            std::hint::spin_loop();
+        }
+        Ok(true)
+    }
+}
+
+/// What failed is an error.
+fn refused(completion: &Completion) -> Result<(), Trouble> {
+    match completion.event.failed() {
+        None => Ok(()),
+        Some(failed) => Err(Trouble::Entry {
+            syndrome: failed.syndrome,
+            vendor: failed.vendor,
+        }),
+    }
+}

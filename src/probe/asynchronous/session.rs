@@ -1,0 +1,113 @@
+//! What every part of the work needs: a GPU, streams, words that both sides reach, and somebody who releases what hangs.
+
+use std::time::{Duration, Instant};
+
+use gdrcopy::{BackendKind, Gdr};
+use gdsync::descriptor::Capabilities;
+use gdsync::{Home, Place, Supply, Watchdog};
+use gpu::{Gpu, Stream};
+
+use super::Task;
+use crate::model::ProbedGpu;
+use crate::probe::events::Teller;
+use crate::probe::trouble::Trouble;
+use crate::probe::verdict::Subject;
+
+/// A stream that waits longer for one word is released: less than what a person takes for a hang.
+pub const PATIENCE: Duration = Duration::from_millis(1500);
+/// Looks at a word before it is looked at the clock.
+const LOOKS: u32 = 1024;
+/// Words of a place: on pages of their own.
+const WORDS: usize = 64 << 10;
+
+/// The GPU under the probe.
+pub struct Session<'a> {
+    pub task: &'a Task,
+    pub gpu: Gpu,
+    pub stream: Stream,
+    pub supply: Supply,
+    /// Where words are: host memory, and GPU memory where it can be mapped.
+    pub words: Vec<(&'static str, Place)>,
+    pub can: Capabilities,
+    pub dog: Watchdog,
+    /// Of what the GPU does alone.
+    pub about: Subject,
+    name: String,
+    mapped: Option<String>,
+}
+
+impl<'a> Session<'a> {
+    /// Opens everything.
+    pub fn new(task: &'a Task, gpu: Gpu, teller: &mut Teller<'_>) -> Result<Self, Trouble> {
+        teller.doing("a backend that maps GPU memory for the CPU")?;
+        let gdr = match task.target.ordinal {
+            None => Gdr::open_with(BackendKind::Sim),
+            Some(_) => Gdr::open(),
+        };
+        let gdr = match gdr {
+            Ok(gdr) => Some(gdr),
+            Err(error) => {
+                teller.note(format!(
+                    "{}: GPU memory is not mapped for the CPU, so words and messages in GPU memory are left out: {}",
+                    task.target.subject,
+                    gpu::sentence(&error)
+                ))?;
+                None
+            }
+        };
+        let mapped = gdr.as_ref().map(|gdr| gdr.backend().name().to_owned());
+        teller.doing("a stream, and words that it and the CPU reach")?;
+        gpu.load_kernels()?;
+        let supply = Supply::new(gpu.clone(), gdr.clone());
+        let mut words = vec![("host", supply.place(Home::Host, WORDS)?)];
+        if gdr.is_some() {
+            words.push(("gpu", supply.place(Home::Gpu, WORDS)?));
+        }
+        Ok(Self {
+            about: task.target.about(task.target.cuda(), None),
+            stream: gpu.stream()?,
+            can: Capabilities::of(&gpu)?,
+            dog: Watchdog::start()?,
+            name: gpu.device().name.clone(),
+            mapped,
+            words,
+            supply,
+            gpu,
+            task,
+        })
+    }
+
+    /// What a report says of the GPU.
+    pub fn probed(&self) -> ProbedGpu {
+        ProbedGpu {
+            backend: self.mapped.clone(),
+            ..self.task.target.probed(&self.name)
+        }
+    }
+
+    /// Of what is done with a card's queues.
+    pub fn about_queues(&self) -> Subject {
+        let card = self.task.card.map_or("", super::Card::name);
+        Subject {
+            backend: format!("{}+{card}", self.about.backend),
+            ..self.about.clone()
+        }
+    }
+}
+
+/// Looks at a word until it is as wanted; false where it is not within the time.
+pub fn seen(place: &Place, offset: usize, wanted: u32, patience: Duration) -> Result<bool, Trouble> {
+    let begun = Instant::now();
+    let mut looks = 0_u32;
+    while place.load_u32(offset)? != wanted {
+        looks = looks.wrapping_add(1);
+        if looks.is_multiple_of(LOOKS) {
+            if begun.elapsed() > patience {
+                return Ok(false);
+            }
+            std::thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+    Ok(true)
+}

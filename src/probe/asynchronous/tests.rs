@@ -1,0 +1,1 @@
+//! What a stream or a card does wrong is found.

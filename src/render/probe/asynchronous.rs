@@ -1,0 +1,76 @@
+//! What streams and a card's queues take: latencies in a row each, and what the stream saves.
+
+use super::grid::grid;
+use super::{INDENT, figure, size};
+use crate::model::ProbeResult;
+use crate::render::Style;
+
+/// A latency by its name, and what it is.
+const ROWS: [(&str, &str); 5] = [
+    (
+        "async.poll.host.latency",
+        "a stream sees a word in host memory, and answers",
+    ),
+    (
+        "async.poll.gpu.latency",
+        "a stream sees a word in GPU memory, and answers",
+    ),
+    ("async.doorbell.latency", "the same, rings, and the HCA writes"),
+    (
+        "async.loopback.stream.latency",
+        "a message round the loop, by the stream",
+    ),
+    ("async.loopback.cpu.latency", "a message round the loop, by the CPU"),
+];
+
+/// The figures of one GPU.
+pub fn figures(results: &[&ProbeResult], style: Style) -> String {
+    let find = |name: &str| {
+        let found = results.iter().copied();
+        found
+            .filter(|result| result.median.is_some())
+            .find(|result| result.name == name)
+    };
+    let cell = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), figure);
+    let rows: Vec<Vec<String>> = ROWS
+        .iter()
+        .filter_map(|(name, words)| Some((find(name)?, words)))
+        .map(|(result, words)| {
+            let what = match result.bytes {
+                Some(bytes) if name_is_of_messages(&result.name) => format!("{words} ({})", size(bytes)),
+                _ => (*words).to_owned(),
+            };
+            let figures = [result.median, result.p5, result.p95, result.p99, result.max];
+            let mut row = vec![what, result.backend.clone()];
+            row.extend(figures.map(cell));
+            row
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = ["us", "by", "median", "p5", "p95", "p99", "max"].map(str::to_owned);
+    let mut text = grid("from the CPU's store, or from message to message", &head, &rows, style);
+    let median = |name: &str| find(name).and_then(|result| result.median).filter(|us| *us > 0.0);
+    if let (Some(stream), Some(cpu)) = (
+        median("async.loopback.stream.latency"),
+        median("async.loopback.cpu.latency"),
+    ) {
+        let words = match stream < cpu {
+            true => format!(
+                "driven by the stream a message takes {:.0} % of what it takes driven by the CPU",
+                stream / cpu * 100.0
+            ),
+            false => format!(
+                "driven by the stream a message takes {:.1} times what it takes driven by the CPU",
+                stream / cpu
+            ),
+        };
+        text.push_str(&format!("{INDENT}{words}\n"));
+    }
+    text
+}
+
+fn name_is_of_messages(name: &str) -> bool {
+    name.starts_with("async.loopback.")
+}
