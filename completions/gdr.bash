@@ -70,6 +70,9 @@ _gdr() {
             gdr__subcmd__help,undo)
                 cmd="gdr__subcmd__help__subcmd__undo"
                 ;;
+            gdr__subcmd__help__subcmd__probe,async)
+                cmd="gdr__subcmd__help__subcmd__probe__subcmd__async"
+                ;;
             gdr__subcmd__help__subcmd__probe,copy)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__copy"
                 ;;
@@ -81,6 +84,9 @@ _gdr() {
                 ;;
             gdr__subcmd__help__subcmd__probe,rdma)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__rdma"
+                ;;
+            gdr__subcmd__probe,async)
+                cmd="gdr__subcmd__probe__subcmd__async"
                 ;;
             gdr__subcmd__probe,copy)
                 cmd="gdr__subcmd__probe__subcmd__copy"
@@ -96,6 +102,9 @@ _gdr() {
                 ;;
             gdr__subcmd__probe,rdma)
                 cmd="gdr__subcmd__probe__subcmd__rdma"
+                ;;
+            gdr__subcmd__probe__subcmd__help,async)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__async"
                 ;;
             gdr__subcmd__probe__subcmd__help,copy)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__copy"
@@ -425,8 +434,22 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe)
-            opts="copy host p2p rdma"
+            opts="copy host p2p rdma async"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__probe__subcmd__async)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -537,12 +560,62 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe)
-            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma help"
+            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma async help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__async)
+            opts="-v -h --gpu --sim --quick --full --size --profile --format --hca --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --hca)
+                    COMPREPLY=($(compgen -W "sim" -- "${cur}"))
+                    return 0
+                    ;;
                 --sysroot)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -625,8 +698,22 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__help)
-            opts="copy host p2p rdma help"
+            opts="copy host p2p rdma async help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__async)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
