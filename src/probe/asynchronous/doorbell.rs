@@ -23,7 +23,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
     };
     let samples = session.task.terms.depth.async_samples();
     teller.doing_for("doorbells that a stream rings", Duration::from_secs(30))?;
-    let mut queues = Queues::new(session, card, 16)?;
+    let mut queues = Queues::new(session, card.open(session)?, 16)?;
     let words = session.words[0].1.clone();
     let region = queues.register(&words)?;
     let about = session.about_queues();

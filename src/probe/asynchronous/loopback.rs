@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gdsync::hca::Region;
+use gdsync::hca::{Hca, Region};
 use gdsync::queue::Wait;
 use gdsync::wire::Entry;
 use gdsync::{Place, Program, Watched};
@@ -33,7 +33,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
         sizes => sizes.iter().copied().max().unwrap_or(MESSAGE).clamp(4, MOST) & !3,
     };
     let name = "async.loopback.stream.latency";
-    let Some(mut ring) = Ring::new(session, Queues::new(session, card, BATCH * BATCHES as u32)?, bytes)? else {
+    let Some(mut ring) = Ring::new(session, card.open(session)?, bytes)? else {
         let why = "the CPU maps no GPU memory here, which a software HCA must reach: see gdr probe copy".to_owned();
         return Ok(teller.result(about.impossible(name, Some(bytes), false, why))?);
     };
@@ -60,13 +60,13 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
 }
 
 /// Memory and queues of the loop.
-struct Ring {
-    queues: Queues,
+pub(super) struct Ring {
+    pub(super) queues: Queues,
     sent: DeviceMemory,
     arrived: DeviceMemory,
     /// A result of each comparison that is under way.
     results: DeviceMemory,
-    from: Region,
+    pub(super) from: Region,
     to: Region,
     bytes: usize,
     /// The number of the next message, which is its pattern's.
@@ -82,7 +82,8 @@ struct Batch {
 }
 
 impl Ring {
-    fn new(session: &Session<'_>, queues: Queues, bytes: usize) -> Result<Option<Self>, Trouble> {
+    pub(super) fn new(session: &Session<'_>, card: Box<dyn Hca>, bytes: usize) -> Result<Option<Self>, Trouble> {
+        let queues = Queues::new(session, card, BATCH * BATCHES as u32)?;
         let Some(gdr) = session.supply.gdr() else {
             return Ok(None);
         };
@@ -114,7 +115,11 @@ impl Ring {
     }
 
     /// Seconds for each message, a sample a batch; and what was wrong.
-    fn by_stream(&mut self, session: &Session<'_>, messages: u32) -> Result<(Vec<f64>, Option<String>), Trouble> {
+    pub(super) fn by_stream(
+        &mut self,
+        session: &Session<'_>,
+        messages: u32,
+    ) -> Result<(Vec<f64>, Option<String>), Trouble> {
         let mut times = Vec::new();
         let mut under_way = VecDeque::new();
         let (mut left, mut number) = (messages, 0);
@@ -225,7 +230,11 @@ impl Ring {
     }
 
     /// The CPU waits for the kernel that writes the message, rings, polls, and launches the kernel that compares it.
-    fn by_cpu(&mut self, session: &Session<'_>, messages: u32) -> Result<(Vec<f64>, Option<String>), Trouble> {
+    pub(super) fn by_cpu(
+        &mut self,
+        session: &Session<'_>,
+        messages: u32,
+    ) -> Result<(Vec<f64>, Option<String>), Trouble> {
         let mut times = Vec::with_capacity(messages as usize);
         for _ in 0..messages {
             let number = self.next;

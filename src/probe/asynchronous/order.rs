@@ -11,7 +11,7 @@ use crate::probe::events::Teller;
 use crate::probe::trouble::Trouble;
 
 /// Where the words are.
-const SIGNAL: usize = 0;
+pub(super) const SIGNAL: usize = 0;
 const DONE: usize = 64;
 const BEGUN: usize = 128;
 const DATA: usize = 4096;
@@ -21,12 +21,12 @@ const COUNT: usize = 16;
 const STUCK: Duration = Duration::from_micros(50);
 
 /// A way of waiting.
-struct Way {
+pub(super) struct Way {
     name: &'static str,
     compare: Compare,
 }
 
-const WAYS: [Way; 4] = [
+pub(super) const WAYS: [Way; 4] = [
     Way {
         name: "geq",
         compare: Compare::Geq,
@@ -78,14 +78,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
                 teller.result(session.about.impossible(&label, None, false, why))?;
                 continue;
             }
-            words.store_u32(DONE, 0)?;
-            let mut wrong = None;
-            for round in 1..=rounds {
-                wrong = once(session, words, way, round)?;
-                if wrong.is_some() {
-                    break;
-                }
-            }
+            let wrong = tried(session, words, way, rounds)?;
             let verified = rounds as usize * (COUNT + 2) * 4;
             teller.result(match wrong {
                 None => session.about.right(&label, None, verified),
@@ -94,6 +87,17 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
         }
     }
     Ok(())
+}
+
+/// The first list of so many that was not done in order.
+pub(super) fn tried(session: &Session<'_>, words: &Place, way: &Way, rounds: u32) -> Result<Option<String>, Trouble> {
+    words.store_u32(DONE, 0)?;
+    for round in 1..=rounds {
+        if let Some(wrong) = once(session, words, way, round)? {
+            return Ok(Some(wrong));
+        }
+    }
+    Ok(None)
 }
 
 /// One list in two phases: it is stuck at its first wait, goes on, is stuck at its second, and ends.

@@ -19,12 +19,18 @@ pub struct Queues {
     card: Box<dyn Hca>,
 }
 
+impl Card {
+    /// Opens it.
+    pub fn open(self, session: &Session<'_>) -> Result<Box<dyn Hca>, Trouble> {
+        Ok(match self {
+            Self::Sim => Box::new(SimHca::new(session.supply.clone())?),
+        })
+    }
+}
+
 impl Queues {
-    /// With room for so many messages at once, each of two blocks at most.
-    pub fn new(session: &Session<'_>, card: Card, messages: u32) -> Result<Self, Trouble> {
-        let card: Box<dyn Hca> = match card {
-            Card::Sim => Box::new(SimHca::new(session.supply.clone())?),
-        };
+    /// On a card, with room for so many messages at once, each of two blocks at most.
+    pub fn new(session: &Session<'_>, card: Box<dyn Hca>, messages: u32) -> Result<Self, Trouble> {
         let depth = messages.next_power_of_two();
         let pair = card.create(&Request {
             send_blocks: depth * 2,

@@ -1,1 +1,143 @@
-//! What a stream or a card does wrong is found.
+//! What a stream or a card does wrong is found, and what never comes ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use gdsync::hca::Access;
+use gdsync::hca::Hca as _;
+use gdsync::hca::sim::{Effect, SimHca};
+use gdsync::wire::Syndrome;
+use gdsync::{Home, Place};
+use gpu::Gpu;
+
+use super::loopback::Ring;
+use super::session::Session;
+use super::{Card, Task, order};
+use crate::model::Shares;
+use crate::probe::depth::{Depth, Terms};
+use crate::probe::events::Teller;
+use crate::probe::request::Target;
+
+fn task() -> Task {
+    Task {
+        target: Target {
+            subject: "GPU0".to_owned(),
+            ordinal: None,
+            bdf: None,
+            home: None,
+            link: None,
+        },
+        card: Some(Card::Sim),
+        terms: Terms {
+            depth: Depth::Quick,
+            sizes: Vec::new(),
+            shares: Shares::default(),
+            patience: Duration::from_secs(60),
+        },
+    }
+}
+
+fn session<'a>(task: &'a Task, out: &mut Vec<u8>) -> Session<'a> {
+    let mut teller = Teller::new(out, Duration::ZERO);
+    Session::new(task, Gpu::sim(), &mut teller).expect("a session")
+}
+
+/// What a loop of 100 messages of 256 bytes finds wrong, whose card is prepared so.
+fn found(prepare: impl FnOnce(&SimHca, u32)) -> Option<String> {
+    let (task, mut out) = (task(), Vec::new());
+    let session = session(&task, &mut out);
+    let card = SimHca::new(session.supply.clone()).expect("a card");
+    // The first queue pair of a card; made and destroyed here only to learn which number comes next.
+    let first = card
+        .create(&gdsync::hca::Request::default())
+        .expect("a pair")
+        .endpoint
+        .qpn;
+    prepare(&card, first + 1);
+    let mut ring = Ring::new(&session, Box::new(card), 256)
+        .expect("a loop")
+        .expect("GPU memory is mapped");
+    assert_eq!(ring.queues.pair.endpoint.qpn, first + 1);
+    ring.by_stream(&session, 100).expect("it ends").1
+}
+
+#[test]
+fn a_loop_that_is_right_is_right() {
+    assert_eq!(found(|_, _| {}), None);
+}
+
+#[test]
+fn whatever_fails_in_the_middle_of_a_loop_is_told_with_its_syndrome_and_no_stream_hangs() {
+    for (syndrome, words) in [
+        (Syndrome::RemoteAccess, "REM_ACCESS_ERR"),
+        (Syndrome::LocalProtection, "LOCAL_PROT_ERR"),
+        (Syndrome::TransportRetry, "TRANSPORT_RETRY_EXC_ERR"),
+    ] {
+        let vendor = 0x81;
+        let wrong = found(|card, qpn| card.inject(qpn, 7, Effect::Fail { syndrome, vendor })).expect("it is told");
+        assert!(
+            wrong.contains("completion 7 did not come within") && wrong.contains("0x81"),
+            "{words}: {wrong}"
+        );
+        assert!(wrong.contains(&syndrome.to_string()), "{words}: {wrong}");
+    }
+}
+
+#[test]
+fn a_message_that_is_not_what_a_kernel_wrote_is_found_by_the_kernel_after_the_wait() {
+    let (task, mut out) = (task(), Vec::new());
+    let session = session(&task, &mut out);
+    let card = SimHca::new(session.supply.clone()).expect("a card");
+    let mut ring = Ring::new(&session, Box::new(card), 256)
+        .expect("a loop")
+        .expect("GPU memory is mapped");
+    // What is sent is another place.
+    let other: Place = session.supply.place(Home::Host, 4096).expect("memory");
+    ring.from = ring.queues.register(&other).expect("registered");
+    let wrong = ring.by_stream(&session, 5).expect("it ends").1.expect("it is told");
+    assert!(
+        wrong.starts_with("message 1: 64 words are wrong, the first at byte 0"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn a_stream_that_goes_on_by_itself_is_found() {
+    let (task, mut out) = (task(), Vec::new());
+    let session = session(&task, &mut out);
+    let words = &session.words[0].1;
+    let stop = AtomicBool::new(false);
+    let wrong = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Somebody signals before the CPU does.
+            while !stop.load(Ordering::Relaxed) {
+                words.store_u32(order::SIGNAL, 0x7fff_ffff).expect("a word");
+            }
+        });
+        let wrong = order::tried(&session, words, &order::WAYS[0], 1000);
+        stop.store(true, Ordering::Relaxed);
+        wrong
+    });
+    let wrong = wrong.expect("it ends").expect("it is told");
+    let words = [
+        "the stream did not wait for the signal",
+        "what comes after the wait was there before it",
+    ];
+    assert!(words.iter().any(|words| wrong.ends_with(words)), "{wrong}");
+}
+
+#[test]
+fn memory_that_is_not_registered_for_it_is_refused_in_words() {
+    let (task, mut out) = (task(), Vec::new());
+    let session = session(&task, &mut out);
+    let card = SimHca::new(session.supply.clone()).expect("a card");
+    let other: Place = session.supply.place(Home::Host, 4096).expect("memory");
+    let foreign = SimHca::new(session.supply.clone()).expect("another card");
+    let region = foreign.register(&other, Access::ALL).expect("registered elsewhere");
+    let mut ring = Ring::new(&session, Box::new(card), 256)
+        .expect("a loop")
+        .expect("GPU memory is mapped");
+    ring.from = gdsync::hca::Region::new(&other, region.local_key + 1000, 0, Box::new(()));
+    let wrong = ring.by_stream(&session, 5).expect("it ends").1.expect("it is told");
+    assert!(wrong.contains(&Syndrome::LocalProtection.to_string()), "{wrong}");
+}
