@@ -254,7 +254,7 @@ impl Completions {
         let entry = Completion::new(event, QPN, self.written as u16).encode(owner);
         let slot = (self.written % self.entries) as usize * 64;
         self.ring.write(slot, &entry).unwrap();
-        self.written += 1;
+        self.written = self.written.wrapping_add(1);
     }
 
     fn polled(&mut self) -> Option<u16> {
@@ -284,6 +284,36 @@ fn completions_are_polled_in_order_over_many_passes() {
             }
             assert_eq!(queue.polled(), None, "a stale entry is none");
             assert_eq!(bytes(&queue.record)[1..], u32::from(expected).to_be_bytes()[1..]);
+        }
+    }
+}
+
+#[test]
+fn the_count_of_completions_goes_through_its_ends() {
+    // The record has 24 bits, the queue counts with 32: neither end is seen.
+    for start in [0xff_fffa, u32::MAX - 5] {
+        let mut queue = Completions::new(4, Home::Host, Waiting::Nor);
+        queue.written = start;
+        let mut seen = vec![0; 4];
+        // As it would be in the middle of a life: every slot has the pass before.
+        for n in 1..=4 {
+            let n = start.wrapping_sub(n);
+            let entry = Completion::new(Event::Received, QPN, n as u16).encode(n / 4 % 2 == 1);
+            queue.ring.write((n % 4) as usize * 64, &entry).unwrap();
+            seen[(n % 4) as usize] = u32::from_ne_bytes(entry[60..].try_into().unwrap());
+        }
+        queue.queue.aged(start, seen);
+        for n in 0..12 {
+            assert_eq!(queue.polled(), None);
+            let wait = queue.queue.take_wait().unwrap();
+            assert!(!wait.is_over().unwrap());
+            queue.write(Event::Received);
+            assert!(wait.is_over().unwrap());
+            wait.abandon().unwrap();
+            let number = start.wrapping_add(n);
+            assert_eq!(queue.polled(), Some(number as u16));
+            let record = number.wrapping_add(1) & 0xff_ffff;
+            assert_eq!(bytes(&queue.record), record.to_be_bytes());
         }
     }
 }

@@ -43,7 +43,9 @@
 mod completer;
 mod create;
 mod engine;
+mod failure;
 mod fault;
+mod fetch;
 mod link;
 mod pair;
 mod region;
@@ -60,6 +62,7 @@ use std::thread::JoinHandle;
 
 use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
 use crate::{Error, Place, Supply};
+use fault::Planned;
 use link::Inbox;
 use state::State;
 
@@ -150,7 +153,17 @@ impl SimHca {
     /// Has `effect` happen to an entry of queue pair `qpn`: to the next but `after` that the effect is about. Each injection happens
     /// once.
     pub fn inject(&self, qpn: u32, after: u32, effect: Effect) {
-        self.shared.lock().faults.inject(qpn, after, effect);
+        let mut state = self.shared.lock();
+        let count = match effect {
+            Effect::Behind { qpn } => state.pairs.get(&qpn).map_or(0, |other| other.completed + 1),
+            _ => 0,
+        };
+        state.faults.inject(Planned {
+            qpn,
+            after,
+            effect,
+            count,
+        });
     }
 
     /// What software did so far that it must not do.

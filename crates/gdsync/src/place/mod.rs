@@ -1,13 +1,17 @@
 //! Memory that both the CPU and the GPU reach: where queues lie, and words are written and watched.
 
+mod supply;
+
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
-use gpu::{Allocation, Compare, DeviceMemory, Gpu, HostMemory, MemoryOperation};
+use gpu::{Compare, DeviceMemory, HostMemory, MemoryOperation};
 
 use crate::Error;
+
+pub use supply::{Home, Supply};
 
 /// A stretch of memory. Clones, and [parts](Self::part), are the same memory, and keep it.
 ///
@@ -30,58 +34,6 @@ enum Backing {
 struct Mapped {
     memory: DeviceMemory,
     mapping: RwLock<Mapping>,
-}
-
-/// Where memory is taken from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Home {
-    /// Pinned host memory.
-    #[default]
-    Host,
-    /// The GPU's memory, mapped for the CPU.
-    Gpu,
-}
-
-/// Whom places are taken from: a GPU, and a way to map its memory for the CPU, if there is one.
-#[derive(Debug, Clone)]
-pub struct Supply {
-    gpu: Gpu,
-    gdr: Option<Gdr>,
-}
-
-impl Supply {
-    /// Places of this GPU.
-    #[must_use]
-    pub fn new(gpu: Gpu, gdr: Option<Gdr>) -> Self {
-        Self { gpu, gdr }
-    }
-
-    /// Its GPU.
-    #[must_use]
-    pub fn gpu(&self) -> &Gpu {
-        &self.gpu
-    }
-
-    /// A place of `bytes` bytes, zeroed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Gpu`], [`Error::Mapping`]; [`Error::NoMapping`] for GPU memory without a way to map it.
-    pub fn place(&self, home: Home, bytes: usize) -> Result<Place, Error> {
-        match home {
-            Home::Host => {
-                let memory = self.gpu.pinned(bytes).map_err(gpu_failed("pin host memory"))?;
-                Ok(Place::host(memory))
-            }
-            Home::Gpu => {
-                let gdr = self.gdr.as_ref().ok_or(Error::NoMapping)?;
-                let memory = self.gpu.allocate(Allocation::Malloc, bytes);
-                let place = Place::device(memory.map_err(gpu_failed("allocate GPU memory"))?, gdr)?;
-                place.write(0, &vec![0; bytes])?;
-                Ok(place)
-            }
-        }
-    }
 }
 
 impl Place {
@@ -348,63 +300,4 @@ fn mapping_failed(operation: &'static str) -> impl FnOnce(gdrcopy::Error) -> Err
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use gdrcopy::BackendKind;
-
-    use super::*;
-
-    fn supply() -> Supply {
-        Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok())
-    }
-
-    #[test]
-    fn the_cpu_and_a_stream_reach_the_same_bytes() {
-        let supply = supply();
-        let stream = supply.gpu().stream().unwrap();
-        for home in [Home::Host, Home::Gpu] {
-            let place = supply.place(home, 4096).unwrap();
-            assert_eq!(place.is_device(), home == Home::Gpu);
-            let part = place.part(64, 64).unwrap();
-            assert_eq!(part.address(), place.address() + 64);
-            let batch = [
-                part.wait32(8, 3, Compare::Geq).unwrap(),
-                part.write32(0, 0x0102_0304).unwrap(),
-                part.write64(16, 0x1112_1314_1516_1718).unwrap(),
-            ];
-            stream.batch(&batch).unwrap();
-            place.store_u32(72, 3).unwrap();
-            stream.synchronize_within(Duration::from_secs(60)).unwrap();
-            assert_eq!(place.load_u32(64).unwrap(), 0x0102_0304);
-            assert_eq!(part.load_u64(16).unwrap(), 0x1112_1314_1516_1718);
-            let mut bytes = [0; 2];
-            part.write(40, &[7, 8]).unwrap();
-            place.read(104, &mut bytes).unwrap();
-            assert_eq!(bytes, [7, 8]);
-            part.store_u64(56, 9).unwrap();
-            assert_eq!(place.load_u64(120).unwrap(), 9);
-        }
-    }
-
-    #[test]
-    fn a_part_ends_where_it_ends() {
-        for home in [Home::Host, Home::Gpu] {
-            let place = supply().place(home, 4096).unwrap();
-            let part = place.part(64, 64).unwrap();
-            assert!(place.part(4090, 7).is_err() && place.part(usize::MAX, 2).is_err());
-            assert!(part.load_u32(61).is_err() && part.load_u32(64).is_err() && part.load_u32(2).is_err());
-            assert!(part.store_u64(60, 0).is_err() && part.store_u64(4, 0).is_err());
-            assert!(part.write(64, &[1]).is_err() && part.read(60, &mut [0; 5]).is_err());
-            assert!(part.write32(64, 0).is_err() && part.wait32(62, 0, Compare::Eq).is_err());
-            assert!(part.write(64, &[]).is_ok());
-        }
-    }
-
-    #[test]
-    fn gpu_memory_that_nothing_maps_is_refused() {
-        let supply = Supply::new(Gpu::sim(), None);
-        assert!(matches!(supply.place(Home::Gpu, 64), Err(Error::NoMapping)));
-        assert!(supply.place(Home::Host, 64).is_ok());
-    }
-}
+mod tests;
