@@ -52,6 +52,19 @@ fn done(counter: u16) -> Completion {
     Completion::new(Event::Sent { opcode: 0x0a }, QPN, counter)
 }
 
+/// What a stream is told to do, in order.
+fn kinds(operations: &[gpu::MemoryOperation]) -> Vec<&'static str> {
+    let kind = |operation| {
+        let words = format!("{operation:?}");
+        let known = ["Write32", "Write64", "Wait32", "Barrier"];
+        known
+            .into_iter()
+            .find(|kind| words.contains(kind))
+            .expect("one of them")
+    };
+    operations.iter().map(kind).collect()
+}
+
 /// An inline send whose entry has so many blocks.
 fn long(blocks: usize, mark: u8) -> Entry {
     Entry::send(&[]).inline(&vec![mark; blocks * 64 - 16 - 4])
@@ -81,6 +94,10 @@ fn nothing_is_rung_until_it_is_and_then_the_record_first() {
         assert_eq!(place.address(), bench.register.address());
         assert_eq!(value.to_ne_bytes(), [0, 0, 0, 0x0a, 1, 2, 3, 4]);
         let second = queue.prepare(&long(2, 1)).unwrap();
+        assert_eq!(
+            kinds(&prepared.operations().unwrap()),
+            ["Write32", "Barrier", "Write64"]
+        );
         // By a stream, and by the CPU.
         let stream = bench.supply.gpu().stream().unwrap();
         stream.batch(&prepared.operations().unwrap()).unwrap();
@@ -336,6 +353,7 @@ fn what_a_stream_waits_for_is_not_polled_before_it_was_seen() {
         queue.write(Event::Received);
         queue.write(Event::Received);
         assert!(waits[1].is_over().unwrap());
+        assert_eq!(kinds(&waits[0].operations(false).unwrap()), ["Wait32", "Write32"]);
         // The GPU has not looked yet.
         assert_eq!(queue.polled(), None);
         assert!(queue.queue.is_held().unwrap() && queue.queue.peek().unwrap().is_some());

@@ -106,6 +106,7 @@ fn data_is_in_the_order_of_the_stream() {
         stream.batch(&wait.operations(true).unwrap()).unwrap();
         stream.copy(&memory, 2048, &memory, 1024, 512).unwrap();
         stream.fill_words(&memory, 0, 128, 0).unwrap();
+        stream.synchronize_within(PATIENCE).unwrap();
         let mut seen = [0; 512];
         stream.read(&memory, 2048, &mut seen).unwrap();
         assert!(seen.chunks(4).all(|word| word == round.to_le_bytes()), "round {round}");
