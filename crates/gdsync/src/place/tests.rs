@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use gdrcopy::BackendKind;
-use gpu::Gpu;
 
 use super::*;
-use crate::{Home, Supply};
 
 fn supply() -> Supply {
     Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok())

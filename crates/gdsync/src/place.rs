@@ -1,17 +1,13 @@
 //! Memory that both the CPU and the GPU reach: where queues lie, and words are written and watched.
 
-mod supply;
-
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
-use gpu::{Compare, DeviceMemory, HostMemory, MemoryOperation};
+use gpu::{Allocation, Compare, DeviceMemory, Gpu, HostMemory, MemoryOperation};
 
 use crate::Error;
-
-pub use supply::{Home, Supply};
 
 /// A stretch of memory. Clones, and [parts](Self::part), are the same memory, and keep it.
 ///
@@ -34,6 +30,58 @@ enum Backing {
 struct Mapped {
     memory: DeviceMemory,
     mapping: RwLock<Mapping>,
+}
+
+/// Where memory is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Home {
+    /// Pinned host memory.
+    #[default]
+    Host,
+    /// The GPU's memory, mapped for the CPU.
+    Gpu,
+}
+
+/// Whom places are taken from: a GPU, and a way to map its memory for the CPU, if there is one.
+#[derive(Debug, Clone)]
+pub struct Supply {
+    gpu: Gpu,
+    gdr: Option<Gdr>,
+}
+
+impl Supply {
+    /// Places of this GPU.
+    #[must_use]
+    pub fn new(gpu: Gpu, gdr: Option<Gdr>) -> Self {
+        Self { gpu, gdr }
+    }
+
+    /// Its GPU.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// A place of `bytes` bytes, zeroed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gpu`], [`Error::Mapping`]; [`Error::NoMapping`] for GPU memory without a way to map it.
+    pub fn place(&self, home: Home, bytes: usize) -> Result<Place, Error> {
+        match home {
+            Home::Host => {
+                let memory = self.gpu.pinned(bytes).map_err(gpu_failed("pin host memory"))?;
+                Ok(Place::host(memory))
+            }
+            Home::Gpu => {
+                let gdr = self.gdr.as_ref().ok_or(Error::NoMapping)?;
+                let memory = self.gpu.allocate(Allocation::Malloc, bytes);
+                let place = Place::device(memory.map_err(gpu_failed("allocate GPU memory"))?, gdr)?;
+                place.write(0, &vec![0; bytes])?;
+                Ok(place)
+            }
+        }
+    }
 }
 
 impl Place {
