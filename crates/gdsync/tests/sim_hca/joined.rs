@@ -141,7 +141,10 @@ fn who_is_connected_to_somebody_else_does_not_answer() {
 #[test]
 fn what_is_not_there_cannot_be_connected() {
     let [one, two] = sides();
-    let nowhere = Endpoint { lid: 0, qpn: 1 };
+    let nowhere = Endpoint {
+        lid: 0,
+        ..two.pair.endpoint
+    };
     let refused = one.hca.connect(one.pair.endpoint, nowhere, Patience::default());
     assert!(matches!(refused, Err(Error::Unreachable { lid: 0 })), "{refused:?}");
     let nobody = Endpoint {
