@@ -1,6 +1,6 @@
 //! Two HCAs of one process, each with a GPU of its own.
 
-use gdsync::hca::sim::SimHca;
+use gdsync::hca::sim::{Effect, SimHca};
 use gdsync::hca::{Endpoint, Hca, Patience, QueuePair, Request};
 use gdsync::wire::{Entry, Syndrome};
 use gdsync::{Error, Home, Supply};
@@ -177,5 +177,38 @@ fn an_hca_is_dropped_with_work_rung_and_waited_for() {
         drop(pair);
         wait.word().store_u32(0, 0).unwrap();
         stream.synchronize_within(PATIENCE).unwrap();
+    }
+}
+
+#[test]
+fn an_hca_that_ends_gives_up_what_was_rung_and_posted() {
+    // Dropped right after the doorbells: the thread has heard none, some or all of them before it ends.
+    for _ in 0..50 {
+        let supply = supply();
+        let hca = SimHca::new(supply.clone()).unwrap();
+        let mut pair = hca.create(&Request::default()).unwrap();
+        hca.connect(pair.endpoint, pair.endpoint, Patience::default()).unwrap();
+        // The first is held for longer than anybody waits.
+        hca.inject(pair.send.qpn(), 0, Effect::Delay(PATIENCE * 100));
+        let mut batch = Vec::new();
+        for _ in 0..3 {
+            batch.extend(pair.send_completions.take_wait().unwrap().operations(false).unwrap());
+        }
+        batch.extend(pair.receive_completions.take_wait().unwrap().operations(false).unwrap());
+        let stream = supply.gpu().stream().unwrap();
+        stream.batch(&batch).unwrap();
+        pair.receive.post(&[]).unwrap();
+        for _ in 0..3 {
+            pair.send.prepare(&Entry::nop()).unwrap().ring().unwrap();
+        }
+        drop(hca);
+        stream.synchronize_within(PATIENCE).unwrap();
+        for counter in 0..3 {
+            let completion = pair.send_completions.poll().unwrap().unwrap();
+            let failed = completion.event.failed().unwrap();
+            assert_eq!((completion.counter, failed.syndrome), (counter, Syndrome::Flushed));
+        }
+        let received = pair.receive_completions.poll().unwrap().unwrap();
+        assert_eq!(received.event.failed().unwrap().syndrome, Syndrome::Flushed);
     }
 }

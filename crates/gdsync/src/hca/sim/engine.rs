@@ -36,13 +36,14 @@ pub(super) fn serve(shared: &Shared) {
     }
 }
 
-/// However the thread ends: nobody waits for an answer that will not come.
+/// However the thread ends: nobody waits for an answer or a completion that will not come.
 struct End<'a>(&'a Shared);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.inbox.close();
-        let state = self.0.lock();
+        let mut state = self.0.lock();
+        requester::give_up_all(&mut state);
         for message in self.0.inbox.rest() {
             if let Body::Request(_) = message.body {
                 answer(&state, &message, Answer::Nobody);

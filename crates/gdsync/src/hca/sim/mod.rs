@@ -66,8 +66,8 @@ use fault::Planned;
 use link::Inbox;
 use state::State;
 
-/// A software HCA. Dropped, its thread ends: doorbells are heard no more, and the far sides of its connections are told that it is
-/// gone.
+/// A software HCA. Dropped, its thread ends: what was rung and posted completes as given up, later doorbells are not heard, and the
+/// far sides of its connections are told that it is gone.
 #[derive(Debug)]
 pub struct SimHca {
     shared: Arc<Shared>,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::failure::{complete, flush, refuse};
+use super::failure::{complete, fail, flush, refuse};
 use super::fault::{Effect, Planned};
 use super::fetch::{Failing, fetch, listen, request};
 use super::link::{Answer, Body, Refusal};
@@ -34,6 +34,16 @@ pub(super) fn answered(state: &mut State, qpn: u32, sequence: u64, answer: Answe
         finish(state, &mut pair, under_way.decoded, answer);
     }
     state.pairs.insert(qpn, pair);
+}
+
+/// Nothing more will be done: what was rung and posted completes with that.
+pub(super) fn give_up_all(state: &mut State) {
+    for (qpn, mut pair) in std::mem::take(&mut state.pairs) {
+        listen(state, &mut pair);
+        fail(&mut pair);
+        flush(state, &mut pair);
+        state.pairs.insert(qpn, pair);
+    }
 }
 
 fn step(state: &mut State, pair: &mut Pair) -> bool {
