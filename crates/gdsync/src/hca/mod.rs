@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::queue::{CompletionQueue, ReceiveQueue, SendQueue, Waiting};
-use crate::wire::DataSegment;
+use crate::wire::{DataSegment, RemoteAddress};
 use crate::{Error, Home, Place};
 
 /// A host channel adapter: a card, or what stands in for one.
@@ -87,7 +87,7 @@ pub struct QueuePair {
     /// Its number, and whose it is.
     pub endpoint: Endpoint,
     /// Destroys it.
-    held: Box<dyn Held>,
+    _held: Box<dyn Held>,
 }
 
 impl QueuePair {
@@ -106,14 +106,8 @@ impl QueuePair {
             send_completions,
             receive_completions,
             endpoint,
-            held,
+            _held: held,
         }
-    }
-
-    /// What destroys it.
-    #[must_use]
-    pub fn held(&self) -> &dyn Held {
-        &*self.held
     }
 }
 
@@ -186,7 +180,8 @@ pub struct Region {
     pub address: u64,
     /// Bytes.
     pub length: u64,
-    held: Box<dyn Held>,
+    /// Deregisters it.
+    _held: Box<dyn Held>,
 }
 
 impl Region {
@@ -198,7 +193,7 @@ impl Region {
             remote_key,
             address: place.address(),
             length: place.len() as u64,
-            held,
+            _held: held,
         }
     }
 
@@ -214,17 +209,11 @@ impl Region {
 
     /// A place in it for entries of the far side, which may be outside likewise.
     #[must_use]
-    pub fn remote(&self, offset: u64) -> crate::wire::RemoteAddress {
-        crate::wire::RemoteAddress {
+    pub fn remote(&self, offset: u64) -> RemoteAddress {
+        RemoteAddress {
             address: self.address.wrapping_add(offset),
             key: self.remote_key,
         }
-    }
-
-    /// What deregisters it.
-    #[must_use]
-    pub fn held(&self) -> &dyn Held {
-        &*self.held
     }
 }
 

@@ -72,6 +72,12 @@ impl CompletionQueue {
         })
     }
 
+    /// Where it lies.
+    #[must_use]
+    pub fn parts(&self) -> &CompletionParts {
+        &self.parts
+    }
+
     /// Entries.
     #[must_use]
     pub fn entries(&self) -> u32 {
@@ -183,6 +189,12 @@ impl CompletionQueue {
             Waiting::Nor => self.depth.watch(n),
             Waiting::WithoutNor => self.depth.watch_without_nor(n),
         }
+    }
+
+    /// As after so many completions, with what their slots held.
+    #[cfg(test)]
+    pub(super) fn aged(&mut self, completions: u32, seen: Vec<u32>) {
+        (self.consumer, self.waited, self.seen) = (completions, completions, seen);
     }
 
     fn remember(&mut self, slot: usize, word: u32) {

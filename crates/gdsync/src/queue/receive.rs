@@ -54,6 +54,12 @@ impl ReceiveQueue {
         })
     }
 
+    /// Where it lies.
+    #[must_use]
+    pub fn parts(&self) -> &ReceiveParts {
+        &self.parts
+    }
+
     /// Entries that can be posted.
     #[must_use]
     pub fn free(&self) -> u32 {

@@ -102,6 +102,12 @@ impl SendQueue {
         })
     }
 
+    /// Where it lies.
+    #[must_use]
+    pub fn parts(&self) -> &SendParts {
+        &self.parts
+    }
+
     /// The queue pair's number.
     #[must_use]
     pub fn qpn(&self) -> u32 {

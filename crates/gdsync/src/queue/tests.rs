@@ -52,6 +52,19 @@ fn done(counter: u16) -> Completion {
     Completion::new(Event::Sent { opcode: 0x0a }, QPN, counter)
 }
 
+/// What a stream is told to do, in order.
+fn kinds(operations: &[gpu::MemoryOperation]) -> Vec<&'static str> {
+    let kind = |operation| {
+        let words = format!("{operation:?}");
+        let known = ["Write32", "Write64", "Wait32", "Barrier"];
+        known
+            .into_iter()
+            .find(|kind| words.contains(kind))
+            .expect("one of them")
+    };
+    operations.iter().map(kind).collect()
+}
+
 /// An inline send whose entry has so many blocks.
 fn long(blocks: usize, mark: u8) -> Entry {
     Entry::send(&[]).inline(&vec![mark; blocks * 64 - 16 - 4])
@@ -81,6 +94,10 @@ fn nothing_is_rung_until_it_is_and_then_the_record_first() {
         assert_eq!(place.address(), bench.register.address());
         assert_eq!(value.to_ne_bytes(), [0, 0, 0, 0x0a, 1, 2, 3, 4]);
         let second = queue.prepare(&long(2, 1)).unwrap();
+        assert_eq!(
+            kinds(&prepared.operations().unwrap()),
+            ["Write32", "Barrier", "Write64"]
+        );
         // By a stream, and by the CPU.
         let stream = bench.supply.gpu().stream().unwrap();
         stream.batch(&prepared.operations().unwrap()).unwrap();
@@ -254,7 +271,7 @@ impl Completions {
         let entry = Completion::new(event, QPN, self.written as u16).encode(owner);
         let slot = (self.written % self.entries) as usize * 64;
         self.ring.write(slot, &entry).unwrap();
-        self.written += 1;
+        self.written = self.written.wrapping_add(1);
     }
 
     fn polled(&mut self) -> Option<u16> {
@@ -289,6 +306,36 @@ fn completions_are_polled_in_order_over_many_passes() {
 }
 
 #[test]
+fn the_count_of_completions_goes_through_its_ends() {
+    // The record has 24 bits, the queue counts with 32: neither end is seen.
+    for start in [0xff_fffa, u32::MAX - 5] {
+        let mut queue = Completions::new(4, Home::Host, Waiting::Nor);
+        queue.written = start;
+        let mut seen = vec![0; 4];
+        // As it would be in the middle of a life: every slot has the pass before.
+        for n in 1..=4 {
+            let n = start.wrapping_sub(n);
+            let entry = Completion::new(Event::Received, QPN, n as u16).encode(n / 4 % 2 == 1);
+            queue.ring.write((n % 4) as usize * 64, &entry).unwrap();
+            seen[(n % 4) as usize] = u32::from_ne_bytes(entry[60..].try_into().unwrap());
+        }
+        queue.queue.aged(start, seen);
+        for n in 0..12 {
+            assert_eq!(queue.polled(), None);
+            let wait = queue.queue.take_wait().unwrap();
+            assert!(!wait.is_over().unwrap());
+            queue.write(Event::Received);
+            assert!(wait.is_over().unwrap());
+            wait.abandon().unwrap();
+            let number = start.wrapping_add(n);
+            assert_eq!(queue.polled(), Some(number as u16));
+            let record = number.wrapping_add(1) & 0xff_ffff;
+            assert_eq!(bytes(&queue.record), record.to_be_bytes());
+        }
+    }
+}
+
+#[test]
 fn what_a_stream_waits_for_is_not_polled_before_it_was_seen() {
     let mut queue = Completions::new(2, Home::Host, Waiting::Nor);
     let stream = queue.supply.gpu().stream().unwrap();
@@ -306,6 +353,7 @@ fn what_a_stream_waits_for_is_not_polled_before_it_was_seen() {
         queue.write(Event::Received);
         queue.write(Event::Received);
         assert!(waits[1].is_over().unwrap());
+        assert_eq!(kinds(&waits[0].operations(false).unwrap()), ["Wait32", "Write32"]);
         // The GPU has not looked yet.
         assert_eq!(queue.polled(), None);
         assert!(queue.queue.is_held().unwrap() && queue.queue.peek().unwrap().is_some());

@@ -15,6 +15,7 @@ const LONG: Duration = Duration::from_millis(50);
 
 /// Serves until the inbox is closed.
 pub(super) fn serve(shared: &Shared) {
+    let _end = End(shared);
     let mut active = Instant::now();
     while let Some(messages) = shared.inbox.take() {
         let mut state = shared.lock();
@@ -33,11 +34,20 @@ pub(super) fn serve(shared: &Shared) {
             shared.inbox.sleep(if idle < LONG { NAP } else { LONG_NAP });
         }
     }
-    // Nobody waits for an answer that will not come.
-    let state = shared.lock();
-    for message in shared.inbox.rest() {
-        if let Body::Request(_) = message.body {
-            answer(&state, &message, Answer::Nobody);
+}
+
+/// However the thread ends: nobody waits for an answer or a completion that will not come.
+struct End<'a>(&'a Shared);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.inbox.close();
+        let mut state = self.0.lock();
+        requester::give_up_all(&mut state);
+        for message in self.0.inbox.rest() {
+            if let Body::Request(_) = message.body {
+                answer(&state, &message, Answer::Nobody);
+            }
         }
     }
 }

@@ -23,7 +23,8 @@ pub enum Effect {
     },
     /// A send entry, and those behind it, begin so much later.
     Delay(Duration),
-    /// A send entry, and those behind it, begin after the next completion of another queue pair's send queue.
+    /// A send entry, and those behind it, begin after one more completion of another queue pair's send queue, counted from the
+    /// injection.
     Behind {
         /// The other one.
         qpn: u32,
@@ -85,19 +86,23 @@ pub(super) struct Faults {
     violations: Vec<Violation>,
 }
 
-#[derive(Debug)]
-struct Planned {
-    qpn: u32,
-    after: u32,
-    effect: Effect,
+/// What is to happen to one entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub qpn: u32,
+    /// So many entries later.
+    pub after: u32,
+    pub effect: Effect,
+    /// How many completions the other queue pair of [`Effect::Behind`] must have had.
+    pub count: u64,
 }
 
 /// What is kept of violations: enough to see what happened, in a program that goes on.
 const KEPT: usize = 1024;
 
 impl Faults {
-    pub(super) fn inject(&mut self, qpn: u32, after: u32, effect: Effect) {
-        self.planned.push(Planned { qpn, after, effect });
+    pub(super) fn inject(&mut self, planned: Planned) {
+        self.planned.push(planned);
     }
 
     pub(super) fn note(&mut self, violation: Violation) {
@@ -111,21 +116,21 @@ impl Faults {
     }
 
     /// A send entry of `qpn` begins: what happens to it.
-    pub(super) fn of_send(&mut self, qpn: u32) -> Vec<Effect> {
+    pub(super) fn of_send(&mut self, qpn: u32) -> Vec<Planned> {
         self.due(qpn, |effect| !matches!(effect, Effect::FailReceive { .. }))
     }
 
     /// A receive entry of `qpn` is taken: how it fails.
     pub(super) fn of_receive(&mut self, qpn: u32) -> Option<(Syndrome, u8)> {
         let due = self.due(qpn, |effect| matches!(effect, Effect::FailReceive { .. }));
-        due.into_iter().find_map(|effect| match effect {
+        due.into_iter().find_map(|planned| match planned.effect {
             Effect::FailReceive { syndrome, vendor } => Some((syndrome, vendor)),
             _ => None,
         })
     }
 
     /// Counts one entry, and gives what is planned for it.
-    fn due(&mut self, qpn: u32, about: impl Fn(&Effect) -> bool) -> Vec<Effect> {
+    fn due(&mut self, qpn: u32, about: impl Fn(&Effect) -> bool) -> Vec<Planned> {
         let mut due = Vec::new();
         self.planned.retain_mut(|planned| {
             if planned.qpn != qpn || !about(&planned.effect) {
@@ -137,7 +142,7 @@ impl Faults {
                     true
                 }
                 None => {
-                    due.push(planned.effect);
+                    due.push(*planned);
                     false
                 }
             }

@@ -43,7 +43,9 @@
 mod completer;
 mod create;
 mod engine;
+mod failure;
 mod fault;
+mod fetch;
 mod link;
 mod pair;
 mod region;
@@ -60,11 +62,12 @@ use std::thread::JoinHandle;
 
 use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
 use crate::{Error, Place, Supply};
+use fault::Planned;
 use link::Inbox;
 use state::State;
 
-/// A software HCA. Dropped, its thread ends: doorbells are heard no more, and the far sides of its connections are told that it is
-/// gone.
+/// A software HCA. Dropped, its thread ends: what was rung and posted completes as given up, later doorbells are not heard, and the
+/// far sides of its connections are told that it is gone.
 #[derive(Debug)]
 pub struct SimHca {
     shared: Arc<Shared>,
@@ -150,7 +153,17 @@ impl SimHca {
     /// Has `effect` happen to an entry of queue pair `qpn`: to the next but `after` that the effect is about. Each injection happens
     /// once.
     pub fn inject(&self, qpn: u32, after: u32, effect: Effect) {
-        self.shared.lock().faults.inject(qpn, after, effect);
+        let mut state = self.shared.lock();
+        let count = match effect {
+            Effect::Behind { qpn } => state.pairs.get(&qpn).map_or(0, |other| other.completed + 1),
+            _ => 0,
+        };
+        state.faults.inject(Planned {
+            qpn,
+            after,
+            effect,
+            count,
+        });
     }
 
     /// What software did so far that it must not do.

@@ -1,9 +1,9 @@
 //! The responder: what the far side asks for is done to the memory and the receive queue here.
 
+use super::failure::fail;
 use super::fault::Violation;
 use super::link::{Answer, Refusal, RemoteOperation};
 use super::pair::{Mark, Pair};
-use super::requester::fail;
 use super::state::State;
 use crate::hca::Endpoint;
 use crate::wire::{Completion, DataSegment, Event, Failed, RemoteAddress, Syndrome};

@@ -1,0 +1,60 @@
+//! Both sorts of places, from both sides.
+
+use std::time::Duration;
+
+use gdrcopy::BackendKind;
+
+use super::*;
+
+fn supply() -> Supply {
+    Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok())
+}
+
+#[test]
+fn the_cpu_and_a_stream_reach_the_same_bytes() {
+    let supply = supply();
+    let stream = supply.gpu().stream().unwrap();
+    for home in [Home::Host, Home::Gpu] {
+        let place = supply.place(home, 4096).unwrap();
+        assert_eq!(place.is_device(), home == Home::Gpu);
+        let part = place.part(64, 64).unwrap();
+        assert_eq!(part.address(), place.address() + 64);
+        let batch = [
+            part.wait32(8, 3, Compare::Geq).unwrap(),
+            part.write32(0, 0x0102_0304).unwrap(),
+            part.write64(16, 0x1112_1314_1516_1718).unwrap(),
+        ];
+        stream.batch(&batch).unwrap();
+        place.store_u32(72, 3).unwrap();
+        stream.synchronize_within(Duration::from_secs(60)).unwrap();
+        assert_eq!(place.load_u32(64).unwrap(), 0x0102_0304);
+        assert_eq!(part.load_u64(16).unwrap(), 0x1112_1314_1516_1718);
+        let mut bytes = [0; 2];
+        part.write(40, &[7, 8]).unwrap();
+        place.read(104, &mut bytes).unwrap();
+        assert_eq!(bytes, [7, 8]);
+        part.store_u64(56, 9).unwrap();
+        assert_eq!(place.load_u64(120).unwrap(), 9);
+    }
+}
+
+#[test]
+fn a_part_ends_where_it_ends() {
+    for home in [Home::Host, Home::Gpu] {
+        let place = supply().place(home, 4096).unwrap();
+        let part = place.part(64, 64).unwrap();
+        assert!(place.part(4090, 7).is_err() && place.part(usize::MAX, 2).is_err());
+        assert!(part.load_u32(61).is_err() && part.load_u32(64).is_err() && part.load_u32(2).is_err());
+        assert!(part.store_u64(60, 0).is_err() && part.store_u64(4, 0).is_err());
+        assert!(part.write(64, &[1]).is_err() && part.read(60, &mut [0; 5]).is_err());
+        assert!(part.write32(64, 0).is_err() && part.wait32(62, 0, Compare::Eq).is_err());
+        assert!(part.write(64, &[]).is_ok());
+    }
+}
+
+#[test]
+fn gpu_memory_that_nothing_maps_is_refused() {
+    let supply = Supply::new(Gpu::sim(), None);
+    assert!(matches!(supply.place(Home::Gpu, 64), Err(Error::NoMapping)));
+    assert!(supply.place(Home::Host, 64).is_ok());
+}

@@ -1,0 +1,294 @@
+//! A queue pair connected to itself, two memories, and the model beside it: every entry is compared in the ring, every completion
+//! in its slot, and the memories whenever nothing is under way.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use gdrcopy::{BackendKind, Gdr};
+use gdsync::hca::sim::SimHca;
+use gdsync::hca::{Access, Hca, Patience, QueuePair, Region, Request};
+use gdsync::queue::{CompletionQueue, Prepared};
+use gdsync::wire::{Completion, DataSegment, Entry, Operation, RemoteAddress};
+use gdsync::{Home, Place, Supply};
+use gpu::{Gpu, Stream};
+
+use super::model::{Address, MEMORY, Model, Op, Random};
+use super::table::{COMPARE_SWAP, CompletionEntry, FETCH_ADD, NOP, READ, SEND, SEND_IMM, WRITE, WRITE_IMM};
+
+/// The end of every wait: nothing here takes nearly as long.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+pub fn supply() -> Supply {
+    Supply::new(Gpu::sim(), Some(Gdr::open_with(BackendKind::Sim).unwrap()))
+}
+
+/// Calls again and again until something comes.
+pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    let mut asked = 0_u32;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(begun.elapsed() < PATIENCE, "nothing came of it: {what}");
+        asked += 1;
+        match asked {
+            0..1000 => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+}
+
+/// The next completion of a queue.
+pub fn polled(queue: &mut CompletionQueue) -> Completion {
+    until("a completion", || queue.poll().unwrap())
+}
+
+pub fn bytes(place: &Place) -> Vec<u8> {
+    let mut bytes = vec![0; place.len()];
+    place.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+/// Memory that is registered for everything.
+#[derive(Debug)]
+pub struct Registered {
+    pub place: Place,
+    pub region: Region,
+}
+
+impl Registered {
+    pub fn new(hca: &SimHca, supply: &Supply, home: Home, contents: &[u8]) -> Self {
+        let place = supply.place(home, contents.len()).unwrap();
+        place.write(0, contents).unwrap();
+        let region = hca.register(&place, Access::ALL).unwrap();
+        Self { place, region }
+    }
+
+    fn address(&self) -> Address {
+        Address {
+            base: self.place.address(),
+            key: self.region.local_key,
+        }
+    }
+}
+
+/// Who rings, and who waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Cpu,
+    Stream,
+}
+
+/// What a lane is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    pub request: Request,
+    pub memory: Home,
+}
+
+pub struct Lane {
+    pub pair: QueuePair,
+    near: Registered,
+    far: Registered,
+    model: Model,
+    shape: Shape,
+    /// Completions of the send and the receive queue so far.
+    counts: [u32; 2],
+    expected: [VecDeque<CompletionEntry>; 2],
+    prepared: Vec<Prepared>,
+    /// The last entry is not signalled.
+    untold: bool,
+}
+
+impl Lane {
+    pub fn new(hca: &SimHca, supply: &Supply, shape: Shape, random: &mut Random) -> Self {
+        let pair = hca.create(&shape.request).unwrap();
+        hca.connect(pair.endpoint, pair.endpoint, Patience::default()).unwrap();
+        let (near, far) = (random.bytes(MEMORY), random.bytes(MEMORY));
+        Self {
+            pair,
+            near: Registered::new(hca, supply, shape.memory, &near),
+            far: Registered::new(hca, supply, shape.memory, &far),
+            model: Model::new(near, far),
+            shape,
+            counts: [0; 2],
+            expected: Default::default(),
+            prepared: Vec::new(),
+            untold: false,
+        }
+    }
+
+    /// Whether the send queue can hold the entry at all.
+    pub fn holds(&self, op: &Op) -> bool {
+        let blocks = self.entry(op).blocks().unwrap();
+        blocks <= self.shape.request.send_blocks as usize
+    }
+
+    /// Posts a receive for a message of `length` bytes.
+    pub fn post(&mut self, random: &mut Random, length: usize) {
+        let most = self.shape.request.receive_segments as usize;
+        let mut pieces = random.pieces(random.clone().below(most), 60);
+        let room: usize = pieces.iter().map(|&(_, length)| length as usize).sum();
+        let rest = length.saturating_sub(room);
+        pieces.push((random.below(MEMORY - rest), rest as u32));
+        let region = &self.far.region;
+        let segments: Vec<DataSegment> = pieces
+            .iter()
+            .map(|&(offset, length)| region.segment(offset as u64, length))
+            .collect();
+        self.pair.receive.post(&segments).unwrap();
+        self.model.post(&pieces);
+    }
+
+    /// Prepares an entry, after whatever makes room for it, and rings nothing. It becomes signalled where else nobody could tell
+    /// that there is room again.
+    pub fn prepare(&mut self, op: &Op, random: &mut Random) {
+        let blocks = self.entry(op).blocks().unwrap() as u32;
+        let mut op = op.clone();
+        let receives = self.expected[1].len() as u32;
+        let no_room = self.pair.send.free() < blocks
+            || self.pair.receive.free() == 0
+            || self.expected[0].len() as u32 + 1 >= self.shape.request.send_completions
+            || receives + 1 >= self.shape.request.receive_completions;
+        if no_room {
+            self.settle(By::Cpu, By::Cpu, None);
+        }
+        op.signalled |= self.pair.send.free() <= blocks;
+        if op.takes_receive() {
+            self.post(random, op.length());
+        }
+        let qpn = self.pair.send.qpn();
+        let prepared = self.pair.send.prepare(&self.entry(&op)).unwrap();
+        let index = prepared.counter();
+        // What is in the ring is what the tables say.
+        let table = op.table(index, qpn, self.near.address(), self.far.address()).bytes();
+        let depth = self.shape.request.send_blocks as usize;
+        for (position, block) in table.chunks(64).enumerate() {
+            let slot = (usize::from(index) + position) % depth;
+            let mut found = [0; 64];
+            self.pair.send.parts().ring.read(slot * 64, &mut found).unwrap();
+            assert_eq!(found[..], *block, "block {position} of {op:?}");
+        }
+        self.untold = !op.signalled;
+        let (send, receive) = self.model.apply(&op, index, qpn);
+        self.expected[0].extend(send);
+        self.expected[1].extend(receive);
+        self.prepared.push(prepared);
+    }
+
+    /// Rings what is prepared (each by itself, or the last for all), and waits for it, completions and all.
+    pub fn settle(&mut self, ring: By, wait: By, stream: Option<&Stream>) {
+        self.ring(ring, wait, stream);
+        self.drain();
+    }
+
+    pub fn ring(&mut self, ring: By, wait: By, stream: Option<&Stream>) {
+        if self.untold {
+            self.untold = false;
+            // Somebody has to say that it is done: there is a block left for this.
+            let op = Op {
+                opcode: NOP,
+                signalled: true,
+                ..Op::default()
+            };
+            let qpn = self.pair.send.qpn();
+            let prepared = self.pair.send.prepare(&self.entry(&op)).unwrap();
+            let (send, _) = self.model.apply(&op, prepared.counter(), qpn);
+            self.expected[0].extend(send);
+            self.prepared.push(prepared);
+        }
+        let mut batch = Vec::new();
+        for prepared in self.prepared.drain(..) {
+            match ring {
+                By::Cpu => prepared.ring().unwrap(),
+                By::Stream => batch.extend(prepared.operations().unwrap()),
+            }
+        }
+        if wait == By::Stream {
+            let queues = [&mut self.pair.send_completions, &mut self.pair.receive_completions];
+            for (queue, expected) in queues.into_iter().zip(&self.expected) {
+                for _ in expected {
+                    batch.extend(queue.take_wait().unwrap().operations(false).unwrap());
+                }
+            }
+        }
+        if let Some(stream) = stream {
+            stream.batch(&batch).unwrap();
+        }
+    }
+
+    /// Polls what is expected, and compares.
+    pub fn drain(&mut self) {
+        for side in [1, 0] {
+            while let Some(expected) = self.expected[side].pop_front() {
+                let queue = match side {
+                    0 => &mut self.pair.send_completions,
+                    _ => &mut self.pair.receive_completions,
+                };
+                let completion = polled(queue);
+                let (n, entries) = (self.counts[side], queue.entries());
+                let mut found = [0; 64];
+                let slot = (n % entries) as usize * 64;
+                queue.parts().ring.read(slot, &mut found).unwrap();
+                found[48..56].fill(0);
+                let owner = n / entries % 2 == 1;
+                if queue.parts().waiting == gdsync::queue::Waiting::Nor {
+                    assert_eq!(found, expected.bytes(owner), "completion {n}: {expected:?}");
+                }
+                assert_eq!(completion.counter, expected.counter);
+                assert_eq!(completion.bytes, expected.byte_count);
+                self.counts[side] = n.wrapping_add(1);
+                match side {
+                    0 => self.pair.send.complete(&completion).unwrap(),
+                    _ => self.pair.receive.complete(&completion).unwrap(),
+                };
+            }
+        }
+        assert!(self.pair.send_completions.poll().unwrap().is_none());
+        assert!(self.pair.receive_completions.poll().unwrap().is_none());
+    }
+
+    /// Both memories are what the model says. Nothing may be under way.
+    pub fn compare(&self) {
+        assert!(bytes(&self.near.place) == self.model.near, "the near memory differs");
+        assert!(bytes(&self.far.place) == self.model.far, "the far memory differs");
+    }
+
+    /// Completions polled of each queue.
+    pub fn counts(&self) -> [u32; 2] {
+        self.counts
+    }
+
+    /// The entry by the crate's own types.
+    fn entry(&self, op: &Op) -> Entry {
+        let remote: RemoteAddress = self.far.region.remote(op.remote as u64);
+        let immediate = op.has_immediate().then_some(op.immediate);
+        let operation = match op.opcode {
+            NOP => Operation::Nop,
+            SEND | SEND_IMM => Operation::Send { immediate },
+            WRITE | WRITE_IMM => Operation::Write { remote, immediate },
+            READ => Operation::Read { remote },
+            COMPARE_SWAP => Operation::CompareSwap {
+                remote,
+                compare: op.second,
+                swap: op.first,
+            },
+            FETCH_ADD => Operation::FetchAdd { remote, add: op.first },
+            other => panic!("opcode {other}"),
+        };
+        let near = &self.near.region;
+        let segments: Vec<DataSegment> = op
+            .pieces
+            .iter()
+            .map(|&(offset, length)| near.segment(offset as u64, length))
+            .collect();
+        let mut entry = Entry::new(operation, &segments);
+        if let Some(bytes) = &op.inline {
+            entry = entry.inline(bytes);
+        }
+        entry.flags.signalled = op.signalled;
+        entry.flags.solicited = op.solicited;
+        entry
+    }
+}
