@@ -24,6 +24,9 @@ pub enum Trouble {
     /// Queues, or words that streams wait for.
     #[error(transparent)]
     Queues(#[from] gdsync::Error),
+    /// A stream waited for what did not come, and was released.
+    #[error("{0}")]
+    Released(String),
     /// An entry of a queue failed.
     #[error("the card gave an entry up: {syndrome} (vendor's syndrome {vendor:#04x})")]
     Entry {

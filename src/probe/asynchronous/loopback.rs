@@ -120,8 +120,25 @@ impl Ring {
         session: &Session<'_>,
         messages: u32,
     ) -> Result<(Vec<f64>, Option<String>), Trouble> {
-        let mut times = Vec::new();
         let mut under_way = VecDeque::new();
+        let outcome = self.go_round(session, messages, &mut under_way);
+        if !matches!(outcome, Ok((_, None))) {
+            // What is in still may wait for what does not come.
+            let waits = under_way.iter().flat_map(|batch: &Batch| &batch.waits);
+            let guard = session.dog.watch(waits.map(Watched::completion).collect(), PATIENCE);
+            session.stream.synchronize_within(PATIENCE * 4)?;
+            drop(guard);
+        }
+        outcome
+    }
+
+    fn go_round(
+        &mut self,
+        session: &Session<'_>,
+        messages: u32,
+        under_way: &mut VecDeque<Batch>,
+    ) -> Result<(Vec<f64>, Option<String>), Trouble> {
+        let mut times = Vec::new();
         let (mut left, mut number) = (messages, 0);
         let mut last = None;
         while left > 0 || !under_way.is_empty() {
@@ -137,11 +154,6 @@ impl Ring {
             let slot = (number - 1 - under_way.len()) % BATCHES;
             let (ended, wrong) = self.finish(session, &batch, slot)?;
             if wrong.is_some() {
-                // What is in still would wait for what does not come.
-                let waits = under_way.iter().flat_map(|batch: &Batch| &batch.waits);
-                let guard = session.dog.watch(waits.map(Watched::completion).collect(), PATIENCE);
-                session.stream.synchronize_within(PATIENCE * 4)?;
-                drop(guard);
                 return Ok((times, wrong));
             }
             let begun = last.unwrap_or(batch.begun);
@@ -198,20 +210,25 @@ impl Ring {
         let begun = Instant::now();
         while !batch.done.is_done()? {
             if begun.elapsed() > PATIENCE * 4 {
-                return Ok((begun, Some("the stream did not go on after it was released".to_owned())));
+                return Err(Trouble::Late {
+                    what: "the end of a stream that was released",
+                    patience: PATIENCE * 4,
+                });
             }
             std::hint::spin_loop();
         }
         let ended = Instant::now();
         if let Some(released) = guard.finish().first() {
-            let cause = self.queues.completed().err().map(|trouble| gpu::sentence(&trouble));
-            let cause = cause.map_or_else(String::new, |cause| format!("; {cause}"));
-            return Ok((ended, Some(format!("{released}{cause}"))));
+            // An entry that failed tells more; that a word is no completion was our doing.
+            return Err(match self.queues.completed() {
+                Err(failed @ Trouble::Entry { .. }) => failed,
+                _ => Trouble::Released(released.to_string()),
+            });
         }
         self.queues.completed()?;
         let mut found = vec![0xff; Check::BYTES * batch.checks.len()];
         session
-            .stream
+            .reader
             .read(&self.results, slot * BATCH as usize * Check::BYTES, &mut found)?;
         let (results, _) = found.as_chunks::<{ Check::BYTES }>();
         for ((number, check), result) in batch.checks.iter().zip(results) {

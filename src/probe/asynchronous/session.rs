@@ -25,6 +25,8 @@ pub struct Session<'a> {
     pub task: &'a Task,
     pub gpu: Gpu,
     pub stream: Stream,
+    /// What reads results while the other one waits.
+    pub reader: Stream,
     pub supply: Supply,
     /// Where words are: host memory, and GPU memory where it can be mapped.
     pub words: Vec<(&'static str, Place)>,
@@ -66,6 +68,7 @@ impl<'a> Session<'a> {
         Ok(Self {
             about: task.target.about(task.target.cuda(), None),
             stream: gpu.stream()?,
+            reader: gpu.stream()?,
             can: Capabilities::of(&gpu)?,
             dog: Watchdog::start()?,
             name: gpu.device().name.clone(),
