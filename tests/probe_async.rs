@@ -1,0 +1,164 @@
+//! `gdr probe async`: the binary itself, on simulated GPUs and the software HCA, and without a GPU.
+
+mod support;
+
+use std::io::Read as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use support::{Gdr, Run};
+
+const SIM: [&str; 4] = ["probe", "async", "--sim", "--quick"];
+
+fn probe(more: &[&str]) -> Run {
+    let run = Gdr::new().args(SIM).args(more).run();
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    run
+}
+
+fn json(more: &[&str]) -> Value {
+    let run = probe(&[more, &["--format", "json"]].concat());
+    assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
+    serde_json::from_str(&run.stdout).expect("JSON")
+}
+
+fn names(report: &Value) -> Vec<String> {
+    let results = report["results"].as_array().expect("results");
+    let name = |result: &Value| result["name"].as_str().expect("a name").to_owned();
+    results.iter().map(name).collect()
+}
+
+#[test]
+fn without_a_card_orders_and_words_are_probed_and_it_says_what_was_left_out() {
+    let report = json(&[]);
+    assert_eq!(
+        (&report["probe"], &report["simulated"]),
+        (&"async".into(), &true.into())
+    );
+    let mut expected = Vec::new();
+    for home in ["host", "gpu"] {
+        for way in ["geq", "eq", "and", "nor"] {
+            expected.push(format!("validate.stream.{way}.{home}"));
+        }
+    }
+    expected.extend(["async.poll.host.latency", "async.poll.gpu.latency"].map(str::to_owned));
+    assert_eq!(names(&report), expected);
+    for result in report["results"].as_array().expect("results") {
+        assert_eq!(result["backend"], "cuda-sim", "{result}");
+        assert_eq!(result["verdict"], "ok", "{result}");
+    }
+    assert!(report["notes"].to_string().contains("--hca sim"), "{}", report["notes"]);
+}
+
+#[test]
+fn a_software_hca_has_doorbells_and_a_loop_and_every_output_says_that_it_is_none() {
+    let report = json(&["--hca", "sim", "--size", "4096"]);
+    let results = report["results"].as_array().expect("results");
+    let of = |name: &str| {
+        let found: Vec<&Value> = results.iter().filter(|result| result["name"] == name).collect();
+        assert_eq!(found.len(), 1, "{name}");
+        found[0]
+    };
+    for name in [
+        "async.doorbell.latency",
+        "async.loopback.stream.latency",
+        "async.loopback.cpu.latency",
+    ] {
+        let result = of(name);
+        assert_eq!(result["backend"], "cuda-sim+sim-hca", "{result}");
+        let histogram = result["histogram"].as_array().expect("a histogram");
+        let counted: u64 = histogram
+            .iter()
+            .map(|bucket| bucket["samples"].as_u64().expect("a count"))
+            .sum();
+        assert_eq!(Some(counted), result["samples"].as_u64(), "{result}");
+        for bucket in histogram {
+            assert!(bucket["from"].as_f64() < bucket["to"].as_f64(), "{bucket}");
+        }
+    }
+    // Every message was compared.
+    let stream = of("async.loopback.stream.latency");
+    assert_eq!(
+        (&stream["bytes"], &stream["verified"]),
+        (&4096.into(), &(2000 * 4096).into())
+    );
+    assert!(
+        report["notes"].to_string().contains("The HCA is SIMULATED"),
+        "{}",
+        report["notes"]
+    );
+
+    for format in ["table", "curve", "svg"] {
+        let run = probe(&["--hca", "sim", "--format", format]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert!(
+            run.stdout.contains("SIMULATED: no GPU took part"),
+            "{format}: {}",
+            run.stdout
+        );
+        assert!(run.stdout.contains("HCA is SIMULATED"), "{format}: {}", run.stdout);
+    }
+}
+
+#[test]
+fn the_table_has_a_row_for_each_latency_and_the_curve_is_a_histogram() {
+    let table = probe(&["--hca", "sim"]).stdout;
+    for words in [
+        "a stream sees a word in host memory, and answers",
+        "a stream sees a word in GPU memory, and answers",
+        "the same, rings, and the HCA writes",
+        "a message round the loop, by the stream (1 KiB)",
+        "a message round the loop, by the CPU (1 KiB)",
+        "driven by the stream a message takes",
+        "every byte is right",
+    ] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+    let curve = probe(&["--format", "curve"]).stdout;
+    assert!(
+        curve.contains("a stream sees a word") && curve.contains(" us"),
+        "{curve}"
+    );
+    assert!(!curve.contains("GB/s"), "{curve}");
+}
+
+#[test]
+fn without_a_gpu_it_fails_and_says_what_to_do() {
+    let run = Gdr::new().args(["probe", "async", "--quick"]).run();
+    assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("--sim needs no GPU"), "{}", run.stdout);
+}
+
+#[test]
+fn an_interruption_ends_it_soon_with_what_it_has() {
+    let mut child = Gdr::new()
+        .args(["probe", "async", "--sim", "--full", "--hca", "sim", "--format", "json"])
+        .command()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    std::thread::sleep(Duration::from_millis(1500));
+    let begun = Instant::now();
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).expect("it runs");
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut text)
+        .expect("text");
+    let status = child.wait().expect("it ends");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert_eq!(status.code(), Some(3), "{text}");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(report["complete"], false);
+    assert!(
+        report["notes"].to_string().contains("Interrupted"),
+        "{}",
+        report["notes"]
+    );
+}
