@@ -12,7 +12,7 @@ use crate::stream::{Work, stream_of};
 /// More in one call are refused (seen with driver 580).
 const MOST: u32 = 255;
 /// A wait that lasts longer lets others go first between its looks, one that lasts much longer sleeps.
-const SPIN: Duration = Duration::from_micros(50);
+const SPIN: Duration = Duration::from_millis(5);
 const NAP_AFTER: Duration = Duration::from_millis(100);
 
 /// `CU_STREAM_WAIT_VALUE_FLUSH`.

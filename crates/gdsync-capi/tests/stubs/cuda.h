@@ -5,7 +5,8 @@
 #ifndef STUB_CUDA_H
 #define STUB_CUDA_H
 
-#include <stddef.h>
+/* As NVIDIA's own, which programs rely on. */
+#include <stdlib.h>
 
 #define CUDA_VERSION 13000
 
