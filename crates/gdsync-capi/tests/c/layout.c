@@ -1,6 +1,6 @@
 /*
  * Compiles, as C and as C++, if the headers have the sizes, offsets, values and signatures of libgdsync 2.2. The numbers were
- * taken with GCC from upstream's headers on x86_64; with -DUPSTREAM the same program looks at those themselves.
+ * taken with GCC from upstream's headers on x86_64, against which the same text compiles.
  */
 #include <stddef.h>
 

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use fake_nvml_build::Driver;
 use serde_json::{Value, json};
 
 use crate::need::{Need, need};
-use crate::support::{compile, run, simulated_cuda, simulated_libraries, succeed};
+use crate::support::{compile, run, run_on, simulated_cuda, simulated_libraries, succeed};
 
 /// As an H200: all of v2, and no flush, as none is needed.
 fn hopper() -> Value {
@@ -28,6 +29,26 @@ fn a_stream_does_lists_in_their_order() {
         "order",
         &flushing(),
         &[("GDS_DISABLE_REMOTE_FLUSH", "1"), ("GDS_DISABLE_WRITE64", "1")],
+    );
+}
+
+/// The operations of old, which are off unless the module was told otherwise, and have no barriers of their own.
+#[test]
+fn a_driver_before_cuda_11_7_serves_where_it_was_told_to() {
+    let Some(program) = compiled("order") else { return };
+    let told = json!({"gpu": {"memory": 1 << 30, "attributes": {"92": 1, "94": 1}}, "gpus": [{}]});
+    succeed("order", &run_on(Driver::Old, &program.path, &[], &told, &[]));
+    let off = run_on(
+        Driver::Old,
+        &program.path,
+        &[],
+        &json!({"gpu": {"attributes": {"94": 1}}, "gpus": [{}]}),
+        &[],
+    );
+    let said = String::from_utf8_lossy(&off.stderr).into_owned();
+    assert!(
+        said.contains("cuStreamBatchMemOp_v1: CUDA_ERROR_NOT_SUPPORTED (801) (errno 1)"),
+        "{said}"
     );
 }
 

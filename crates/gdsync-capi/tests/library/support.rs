@@ -62,10 +62,22 @@ pub fn simulated_libraries(cuda: &Path) -> Vec<String> {
 
 /// Runs a program with the simulated CUDA answering from this machine file.
 pub fn run(program: &Path, arguments: &[&str], machine: &serde_json::Value, variables: &[(&str, &str)]) -> Output {
+    run_on(Driver::Current, program, arguments, machine, variables)
+}
+
+/// The same with the simulated CUDA of this driver.
+pub fn run_on(
+    driver: Driver,
+    program: &Path,
+    arguments: &[&str],
+    machine: &serde_json::Value,
+    variables: &[(&str, &str)],
+) -> Output {
     let directory = program.parent().expect("a directory");
     let file = directory.join("machine.json");
     fs::write(&file, machine.to_string()).expect("a machine file");
-    let paths = std::env::join_paths([simulated(), simulated_cuda()]).expect("paths");
+    let cuda = cuda::build(driver).expect("the simulated CUDA");
+    let paths = std::env::join_paths([simulated(), cuda]).expect("paths");
     let mut command = Command::new(program);
     for name in [
         "GDS_ENABLE_DEBUG",
