@@ -1,6 +1,5 @@
 //! Memory that both the CPU and the GPU reach, as `gds_alloc_mapped_memory` gives it: who owns what, by where the GPU sees it.
 
-use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +18,8 @@ struct Table {
     gdr: Option<Gdr>,
     /// By device address.
     gpu: BTreeMap<u64, GpuMemory>,
-    /// By host address.
-    host: BTreeMap<usize, Layout>,
+    /// By host address, the bytes.
+    host: BTreeMap<usize, usize>,
     /// The `gdr_mh_t` of the next GPU memory: never 0.
     next: u64,
 }
@@ -95,30 +94,24 @@ fn show(device: DevicePtr, bytes: usize) -> Result<GpuMemory, Refusal> {
     })
 }
 
-/// Host memory in whole pages, zeroed and registered.
+/// Host memory in whole pages of its own, zeroed and registered.
 pub(crate) fn allocate_host(bytes: usize, flags: i32) -> Result<abi::MemDesc, Refusal> {
-    let full = Refusal::HostMemory { bytes };
-    let Ok(layout) = Layout::from_size_align(bytes, registry::page()).map(|layout| layout.pad_to_align()) else {
-        return Err(full);
-    };
-    // SAFETY: it has a size: whoever asks for no bytes is answered before.
-    let start = unsafe { std::alloc::alloc_zeroed(layout) };
-    if start.is_null() {
-        return Err(full);
-    }
+    let length = bytes.checked_next_multiple_of(registry::page());
+    let length = length.ok_or(Refusal::HostMemory { bytes })?;
+    let start = map(length).ok_or(Refusal::HostMemory { bytes })?;
     let address = start.expose_provenance();
-    // SAFETY: memory that was just allocated, and is freed after its registration has ended.
-    let device = unsafe { Lookup::default().device_address(address, layout.size(), Registration::Memory) };
+    // SAFETY: memory that was just mapped, and is unmapped after its registration has ended.
+    let device = unsafe { Lookup::default().device_address(address, length, Registration::Memory) };
     let device = device.inspect_err(|_| {
         // SAFETY: shown to nobody. The first refusal is the one to report.
-        let _ = unsafe { registry::forget(address..address + layout.size()) };
-        // SAFETY: allocated above, with this layout.
-        unsafe { std::alloc::dealloc(start, layout) };
+        let _ = unsafe { registry::forget(address..address + length) };
+        // SAFETY: as above.
+        unsafe { unmap(start, length) };
     })?;
-    table().host.insert(address, layout);
+    table().host.insert(address, length);
     Ok(abi::MemDesc {
         d_ptr: device.get(),
-        h_ptr: start.cast(),
+        h_ptr: start,
         bar_ptr: std::ptr::null_mut(),
         flags,
         alloc_size: bytes,
@@ -143,19 +136,38 @@ pub(crate) unsafe fn free_gpu(device: u64, host: *mut c_void) -> Result<(), Refu
     unsafe { foreign::free(DevicePtr::new(device)) }.map_err(Refusal::cuda("free GPU memory"))
 }
 
-/// Ends the registration, then frees the memory, also where the first fails.
+/// Ends the registration, then unmaps the memory, also where the first fails.
 ///
 /// # Safety
 ///
 /// As [`free_gpu`].
 pub(crate) unsafe fn free_host(host: *mut c_void) -> Result<(), Refusal> {
     let start = host.addr();
-    let layout = table().host.remove(&start).ok_or(Refusal::NotOurs)?;
+    let length = table().host.remove(&start).ok_or(Refusal::NotOurs)?;
     // SAFETY: the caller's promise.
-    let ended = unsafe { registry::forget(start..start + layout.size()) };
-    // SAFETY: allocated with this layout, and out of the table it is freed once.
-    unsafe { std::alloc::dealloc(host.cast(), layout) };
+    let ended = unsafe { registry::forget(start..start + length) };
+    // SAFETY: mapped with this length, and out of the table it is unmapped once.
+    unsafe { unmap(host, length) };
     ended
+}
+
+/// Pages from the system, and not from the heap: what is registered is nobody else's.
+fn map(length: usize) -> Option<*mut c_void> {
+    let (rights, flags) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: a new mapping, wherever the kernel likes, disturbs none that is there.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), length, rights, flags, -1, 0) };
+    (start != libc::MAP_FAILED).then_some(start)
+}
+
+/// # Safety
+///
+/// Mapped by [`map`] with this length, and used by nobody any more.
+unsafe fn unmap(start: *mut c_void, length: usize) {
+    // SAFETY: this function's own condition. A failure leaves the pages there.
+    let _ = unsafe { libc::munmap(start, length) };
 }
 
 /// Where the CPU sees `bytes` bytes of GPU memory, if they are of ours.
