@@ -119,16 +119,18 @@ pub(crate) fn allocate_host(bytes: usize, flags: i32) -> Result<abi::MemDesc, Re
     })
 }
 
-/// Takes the CPU's mapping away, then frees the memory.
+/// Takes the CPU's mapping away, then frees the memory. Without a context nothing is done.
 ///
 /// # Safety
 ///
 /// Neither the CPU nor the GPU uses it any more.
 pub(crate) unsafe fn free_gpu(device: u64, host: *mut c_void) -> Result<(), Refusal> {
+    let is_usable = foreign::current_device();
     let mut table = table();
     if table.gpu.get(&device).is_none_or(|memory| memory.start != host.addr()) {
         return Err(Refusal::NotOurs);
     }
+    is_usable.map_err(Refusal::cuda("free GPU memory"))?;
     let memory = table.gpu.remove(&device);
     drop(table);
     drop(memory.and_then(|memory| memory.mapping));
@@ -136,19 +138,21 @@ pub(crate) unsafe fn free_gpu(device: u64, host: *mut c_void) -> Result<(), Refu
     unsafe { foreign::free(DevicePtr::new(device)) }.map_err(Refusal::cuda("free GPU memory"))
 }
 
-/// Ends the registration, then unmaps the memory, also where the first fails.
+/// Ends the registration, then unmaps the memory; where the first is refused, neither.
 ///
 /// # Safety
 ///
 /// As [`free_gpu`].
 pub(crate) unsafe fn free_host(host: *mut c_void) -> Result<(), Refusal> {
     let start = host.addr();
-    let length = table().host.remove(&start).ok_or(Refusal::NotOurs)?;
+    let mut table = table();
+    let length = *table.host.get(&start).ok_or(Refusal::NotOurs)?;
     // SAFETY: the caller's promise.
-    let ended = unsafe { registry::forget(start..start + length) };
+    unsafe { registry::forget(start..start + length) }?;
+    table.host.remove(&start);
     // SAFETY: mapped with this length, and out of the table it is unmapped once.
     unsafe { unmap(host, length) };
-    ended
+    Ok(())
 }
 
 /// Pages from the system, and not from the heap: what is registered is nobody else's.

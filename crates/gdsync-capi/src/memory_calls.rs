@@ -56,7 +56,8 @@ pub unsafe extern "C" fn gds_alloc_mapped_memory(desc: *mut MemDesc, size: usize
 
 /// Frees what [`gds_alloc_mapped_memory`] gave, and makes the pointers and the size in `desc` 0.
 ///
-/// Returns `EINVAL` for NULL and for what is not, or no longer, such memory.
+/// Returns `EINVAL` for NULL, for what is not, or no longer, such memory, and without a current context; otherwise what CUDA's
+/// refusal comes to.
 ///
 /// # Safety
 ///
@@ -69,26 +70,24 @@ pub unsafe extern "C" fn gds_free_mapped_memory(desc: *mut MemDesc) -> c_int {
         }
         // SAFETY: not NULL, and so the caller promises that it can be read.
         let given = unsafe { desc.read() };
-        let freed = match given.flags & abi::MEMORY_MASK {
+        match given.flags & abi::MEMORY_MASK {
             // SAFETY: the caller promises that nobody uses it.
-            abi::MEMORY_GPU => unsafe { mapped::free_gpu(given.d_ptr, given.h_ptr) },
+            abi::MEMORY_GPU => unsafe { mapped::free_gpu(given.d_ptr, given.h_ptr) }?,
             // SAFETY: as above.
-            abi::MEMORY_HOST => unsafe { mapped::free_host(given.h_ptr) },
+            abi::MEMORY_HOST => unsafe { mapped::free_host(given.h_ptr) }?,
             _ => return Err(Refusal::MemoryType { flags: given.flags }),
-        };
-        if !matches!(freed, Err(Refusal::NotOurs)) {
-            let emptied = MemDesc {
-                d_ptr: 0,
-                h_ptr: std::ptr::null_mut(),
-                bar_ptr: std::ptr::null_mut(),
-                alloc_size: 0,
-                mh: 0,
-                ..given
-            };
-            // SAFETY: as above, and that it can be written to.
-            unsafe { desc.write(emptied) };
         }
-        freed
+        let emptied = MemDesc {
+            d_ptr: 0,
+            h_ptr: std::ptr::null_mut(),
+            bar_ptr: std::ptr::null_mut(),
+            alloc_size: 0,
+            mh: 0,
+            ..given
+        };
+        // SAFETY: as above, and that it can be written to.
+        unsafe { desc.write(emptied) };
+        Ok(())
     })
 }
 

@@ -64,7 +64,8 @@ impl Lookup {
     }
 }
 
-/// Ends the registrations of ours that lie in memory that is about to be freed.
+/// Ends the registrations of ours that lie in memory that is about to be freed. Where CUDA refuses to, the memory is not to be
+/// freed: a GPU would go on reaching its pages at an address that may be somebody else's by then.
 ///
 /// # Safety
 ///
@@ -88,19 +89,18 @@ unsafe fn registered(
     let was_known = gaps(&ranges, pages).is_empty();
     // SAFETY: the caller's promise.
     let refused = unsafe { register(&mut ranges, pages, how) }.err();
-    match seen(address, bytes) {
+    let unseen = match seen(address, bytes) {
         // Whatever refused: somebody else has had it registered, or CUDA allocated it.
         Ok(found) => return Ok(found),
-        Err(scattered @ Refusal::Scattered { .. }) => return Err(scattered),
-        Err(unseen) if !was_known => return Err(refused.unwrap_or(unseen)),
-        // CUDA has forgotten what is known here: its context is gone, or the owner has ended the registration.
-        Err(_) => {}
+        Err(unseen) => unseen,
+    };
+    let is_forgotten = matches!(&unseen, Refusal::Cuda { source, .. } if foreign::is_not_registered(source));
+    if !was_known || !is_forgotten {
+        return Err(refused.unwrap_or(unseen));
     }
+    // Its context is gone, or the owner has ended the registration.
     // SAFETY: what CUDA has forgotten no GPU uses.
-    if let Err(refusal) = unsafe { remove(&mut ranges, pages) } {
-        let words = gpu::sentence(&refusal);
-        log::say(Level::Debug, "registered", format_args!("{words}"));
-    }
+    unsafe { remove(&mut ranges, pages) }?;
     // SAFETY: the caller's promise.
     unsafe { register(&mut ranges, pages, how) }?;
     seen(address, bytes)
@@ -156,22 +156,21 @@ fn keep(ranges: &mut Ranges, range: Range<usize>, owner: Owner) {
     ranges.insert(start, Known { end: range.end, owner });
 }
 
-/// Forgets what overlaps the range, and ends it where it is ours.
+/// Forgets what overlaps the range, once it is ended where it is ours.
 ///
 /// # Safety
 ///
 /// No GPU uses it any more.
 unsafe fn remove(ranges: &mut Ranges, range: &Range<usize>) -> Result<(), Refusal> {
-    let mut outcome = Ok(());
     for start in overlapping(ranges, range) {
-        let Some(known) = ranges.remove(&start) else { continue };
-        if known.owner == Owner::Us {
+        if ranges.get(&start).is_some_and(|known| known.owner == Owner::Us) {
             // SAFETY: it is ours, and nobody uses it: the caller's promise.
             let ended = unsafe { foreign::unregister(pointer(start)) };
-            outcome = outcome.and(ended.map_err(Refusal::cuda("end a registration of host memory")));
+            ended.map_err(Refusal::cuda("end a registration of host memory"))?;
         }
+        ranges.remove(&start);
     }
-    outcome
+    Ok(())
 }
 
 /// Where the known ranges start that overlap this one.

@@ -133,7 +133,8 @@ pub unsafe fn register(start: NonNull<c_void>, bytes: usize, how: Registration) 
     }
 }
 
-/// Undoes [`register`] of the range that starts there.
+/// Undoes [`register`] of the range that starts there. Where CUDA knows of none any more (its context is gone, or somebody else has
+/// undone it), nothing is left to do.
 ///
 /// # Errors
 ///
@@ -145,10 +146,20 @@ pub unsafe fn register(start: NonNull<c_void>, bytes: usize, how: Registration) 
 pub unsafe fn unregister(start: NonNull<c_void>) -> Result<(), Error> {
     let driver = Driver::open()?;
     let _relaxed = Relaxed::enter(driver);
-    call!(driver, cuMemHostUnregister(start.as_ptr())).map_err(|source| Error::Unregister {
-        address: start.as_ptr().addr(),
-        source,
-    })
+    match call!(driver, cuMemHostUnregister(start.as_ptr())) {
+        Err(Failure::Returned {
+            result:
+                CuResult::HOST_MEMORY_NOT_REGISTERED
+                | CuResult::INVALID_VALUE
+                | CuResult::CONTEXT_IS_DESTROYED
+                | CuResult::DEINITIALIZED,
+            ..
+        }) => Ok(()),
+        ended => ended.map_err(|source| Error::Unregister {
+            address: start.as_ptr().addr(),
+            source,
+        }),
+    }
 }
 
 /// Where the current context's GPU sees registered or pinned host memory.
@@ -165,6 +176,21 @@ pub fn device_address(host: usize) -> Result<DevicePtr, Error> {
     found
         .map(|()| DevicePtr::new(out))
         .map_err(|source| Error::HostAddress { address: host, source })
+}
+
+/// Whether [`device_address`] says that the memory is neither pinned nor registered, rather than that something is out of order.
+#[must_use]
+pub fn is_not_registered(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::HostAddress {
+            source: Failure::Returned {
+                result: CuResult::INVALID_VALUE | CuResult::HOST_MEMORY_NOT_REGISTERED | CuResult::NOT_FOUND,
+                ..
+            },
+            ..
+        }
+    )
 }
 
 /// Device memory of the current context (`cuMemAlloc`), for [`free`].

@@ -28,7 +28,7 @@ int gds_alloc_mapped_memory(gds_mem_desc_t *desc, size_t size, int flags);
 
 /*
  * Frees it, and makes the pointers and the size in the description 0. Nobody may use the memory any more: synchronise streams
- * first. EINVAL for what is not, or no longer, such memory.
+ * first. EINVAL for what is not, or no longer, such memory, and without a current context: the memory stays as it is then.
  */
 int gds_free_mapped_memory(gds_mem_desc_t *desc);
 

@@ -1,6 +1,7 @@
 /*
  * Prints what the first of these answers that does not succeed: a word of GPU memory is written by a stream, then one of host
- * memory. Something in CUDA was made to fail. With the argument cuInit there is no context: that fails, too.
+ * memory, with the argument "pinned" of CUDA's own. Something in CUDA was made to fail. With the argument cuInit there is no
+ * context: that fails, too.
  */
 #include "check.h"
 
@@ -10,7 +11,8 @@ int main(int count, char **arguments)
     uint32_t *device = &word;
     gds_mem_desc_t desc = {0};
     gds_sim_begin();
-    if (count < 2 || strcmp(arguments[1], "cuInit")) {
+    CHECK(count == 2);
+    if (strcmp(arguments[1], "cuInit")) {
         start();
         EQUALS(0, gds_alloc_mapped_memory(&desc, 64, GDS_MEMORY_GPU));
         device = (uint32_t *)desc.d_ptr;
@@ -18,7 +20,10 @@ int main(int count, char **arguments)
     gds_descriptor_t list = write_word(device, 1, GDS_MEMORY_GPU);
     int answer = gds_stream_post_descriptors(NULL, 1, &list, 0);
     if (!answer) {
-        list = write_word(&word, 1, GDS_MEMORY_HOST);
+        void *host = &word;
+        if (!strcmp(arguments[1], "pinned"))
+            EQUALS(CUDA_SUCCESS, cuMemHostAlloc(&host, 4096, 0));
+        list = write_word(host, 1, GDS_MEMORY_HOST);
         answer = gds_stream_post_descriptors(NULL, 1, &list, 0);
     }
     printf("%d\n", answer);

@@ -113,8 +113,9 @@ static void lists(CUstream stream, int by_cpu)
     EQUALS(1, seen(words));
 }
 
-static void memory(void)
+static void memory(CUcontext context)
 {
+    gds_mlx5_dword_wait_info_t info;
     gds_mem_desc_t desc, untouched;
     memset(&desc, 0xcc, sizeof desc);
     untouched = desc;
@@ -153,6 +154,13 @@ static void memory(void)
         wrong = desc;
         wrong.flags = types[1 - i];
         EQUALS(EINVAL, gds_free_mapped_memory(&wrong));
+        /* Without a context it stays, and is still of use. */
+        EQUALS(CUDA_SUCCESS, cuCtxSetCurrent(NULL));
+        EQUALS(EINVAL, gds_free_mapped_memory(&desc));
+        EQUALS(EINVAL, gds_mlx5_get_dword_wait_info(desc.h_ptr, 1, GDS_MEMORY_HOST, &info));
+        EQUALS(CUDA_SUCCESS, cuCtxSetCurrent(context));
+        CHECK(!memcmp(&desc, &kept, sizeof desc));
+        store(desc.h_ptr, 5);
         EQUALS(0, gds_free_mapped_memory(&desc));
         EQUALS(EINVAL, gds_free_mapped_memory(&desc));
         desc = kept;
@@ -196,13 +204,13 @@ int main(void)
     EQUALS(EINVAL, gds_alloc_mapped_memory(&desc, 64, GDS_MEMORY_HOST));
     EQUALS(EINVAL, gds_mlx5_get_dword_wait_info(words, 1, GDS_MEMORY_HOST, &info));
 
-    start();
+    CUcontext context = start();
     CUstream stream = new_stream();
     questions();
     prepare();
     lists(stream, 0);
     lists(stream, 1);
-    memory();
+    memory(context);
     /* CUDA's own refusals: no such stream, and an address that no GPU has. */
     EQUALS(EINVAL, gds_stream_post_descriptors((CUstream)0x123450, 1, &one, 0));
     gds_descriptor_t nowhere = write_word((void *)0x1000, 1, GDS_MEMORY_GPU);
