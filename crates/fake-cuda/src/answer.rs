@@ -33,7 +33,6 @@ pub const PEER_ACCESS_NOT_ENABLED: Return = 705;
 pub const HOST_MEMORY_ALREADY_REGISTERED: Return = 712;
 pub const HOST_MEMORY_NOT_REGISTERED: Return = 713;
 pub const MISALIGNED_ADDRESS: Return = 716;
-#[cfg(not(feature = "old"))]
 pub const NOT_SUPPORTED: Return = 801;
 
 /// What each GPU's contexts have answered since they broke; under `None`, all GPUs'.

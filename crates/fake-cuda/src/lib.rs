@@ -26,6 +26,7 @@ mod memory;
 mod module;
 #[cfg(not(feature = "old"))]
 mod newer;
+mod operations;
 mod pages;
 mod pointer;
 mod stream;

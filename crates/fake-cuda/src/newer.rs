@@ -13,6 +13,7 @@ use crate::answer::{
 };
 use crate::machine::{self, integer};
 use crate::memory::{Block, Kind, block_of};
+use crate::operations::{self, Parameters, Version};
 
 /// cuda.h's function (CUDA 11.4).
 ///
@@ -139,5 +140,23 @@ pub unsafe extern "C" fn cuEventElapsedTime_v2(out: *mut f32, from: usize, to: u
         let elapsed = crate::event::elapsed(from, to)?;
         // SAFETY: this function's own condition.
         unsafe { put(out, elapsed) }
+    })
+}
+
+/// cuda.h's function (CUDA 11.7).
+///
+/// # Safety
+///
+/// `list` is null or has `count` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
+    stream: usize,
+    count: u32,
+    list: *const Parameters,
+    flags: u32,
+) -> Return {
+    answer_here("cuStreamBatchMemOp_v2", |gpu| {
+        // SAFETY: this function's own condition.
+        unsafe { operations::batch(Version::V2, stream, (count, list), flags, gpu) }
     })
 }

@@ -6,6 +6,8 @@ use crate::answer::{INVALID_VALUE, NOT_FOUND, Return, answer, answer_here, put};
 use crate::memory::{Kind, block_of};
 use crate::{context, machine};
 
+/// `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`.
+const SYNC_MEMOPS: u32 = 6;
 /// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED`.
 const RDMA_SUPPORTED: u32 = 116;
 
@@ -58,5 +60,19 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(base: *mut u64, bytes: *mut usi
             unsafe { put(bytes, block.bytes)? };
         }
         Ok(())
+    })
+}
+
+/// cuda.h's function, for `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS` of device memory, which changes nothing here.
+///
+/// # Safety
+///
+/// `value` is null or valid for a read of an `unsigned int`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuPointerSetAttribute(value: *const c_void, attribute: u32, address: u64) -> Return {
+    answer("cuPointerSetAttribute", || {
+        let block = block_of(address).filter(|block| block.kind == Kind::Device);
+        let is_it = attribute == SYNC_MEMOPS && !value.is_null();
+        block.filter(|_| is_it).map(drop).ok_or(INVALID_VALUE)
     })
 }

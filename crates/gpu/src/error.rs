@@ -44,6 +44,9 @@ pub enum Error {
         /// What the driver said.
         source: Failure,
     },
+    /// The calling thread has no current context, or a broken one.
+    #[error("the calling thread has no CUDA context that can be used: make one current first")]
+    NoCurrentContext(#[source] Failure),
     /// One GPU cannot reach another's memory, or has not been let.
     #[error("GPU {from} has no access to the memory of GPU {to}")]
     Peer {
@@ -95,6 +98,22 @@ pub enum Error {
         address: usize,
         /// How many.
         bytes: usize,
+        /// What the driver said.
+        source: Failure,
+    },
+    /// A registration of host memory cannot be ended.
+    #[error("the registration of host memory at {address:#x} cannot be ended")]
+    Unregister {
+        /// Where it starts.
+        address: usize,
+        /// What the driver said.
+        source: Failure,
+    },
+    /// Host memory that no GPU sees: it is neither pinned nor registered.
+    #[error("the host memory at {address:#x} has no device address")]
+    HostAddress {
+        /// The address asked about.
+        address: usize,
         /// What the driver said.
         source: Failure,
     },

@@ -6,7 +6,8 @@
 //!
 //! [`Gpu`] is a GPU in use, real ([`Gpu::open`]) or simulated ([`Gpu::sim`]), with its [`DeviceMemory`], [`HostMemory`],
 //! [`Stream`]s, [`Event`]s and [`PeerAccess`] to others; every one of them keeps alive what it needs and undoes itself on drop. [`devices`],
-//! [`Device::attribute`] and [`survey()`] ask without a context. [`mod@pointer`] asks about memory that others allocated.
+//! [`Device::attribute`] and [`survey()`] ask without a context. [`mod@pointer`] asks about memory that others allocated, and
+//! [`mod@foreign`] works in the streams and the context that a program made itself.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -17,6 +18,7 @@ mod cuda;
 mod device;
 mod error;
 mod event;
+pub mod foreign;
 mod gpu;
 mod host;
 mod memory;

@@ -1,4 +1,4 @@
-//! Lays out libgdrapi as programs look for it: the library under its version and the two names it is asked for, the
+//! Lays out a C library as programs look for it: the library under its version and the two names it is asked for, the
 //! headers, and the pkg-config file.
 
 use std::fs;
@@ -17,9 +17,52 @@ pub struct Args {
     /// Put everything below this directory instead, as packages do
     #[arg(long, value_name = "DIR")]
     pub destdir: Option<PathBuf>,
+    /// Which library; several may be named. libgdsync's headers need libgdrapi's
+    #[arg(long = "library", value_name = "NAME", default_value = "gdrapi")]
+    pub libraries: Vec<Library>,
     /// The profile to build with
     #[arg(long, value_name = "NAME", default_value = "release")]
     pub profile: String,
+}
+
+/// A library of ours with a C interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Library {
+    /// libgdrapi.so.2
+    Gdrapi,
+    /// libgdsync.so.2
+    Gdsync,
+}
+
+impl Library {
+    /// As in the library's file name; the package is NAME-capi.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gdrapi => "gdrapi",
+            Self::Gdsync => "gdsync",
+        }
+    }
+
+    /// The header that tells the version, and what its two constants begin with.
+    fn version(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Gdrapi => ("gdrapi.h", "GDR_API"),
+            Self::Gdsync => ("gdsync/core.h", "GDS_API"),
+        }
+    }
+
+    fn headers(self) -> &'static [&'static str] {
+        match self {
+            Self::Gdrapi => &["gdrapi.h", "gdrconfig.h"],
+            Self::Gdsync => &[
+                "gdsync.h",
+                "gdsync/core.h",
+                "gdsync/device.cuh",
+                "gdsync/mlx5.h",
+                "gdsync/tools.h",
+            ],
+        }
+    }
 }
 
 /// Builds and installs.
@@ -27,46 +70,54 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if !args.prefix.is_absolute() {
         bail!("--prefix {} is not an absolute path", args.prefix.display());
     }
-    let package = workspace().join("crates/gdrapi-capi");
-    let header = package.join("include/gdrapi.h");
-    let (major, minor) = version(&fs::read_to_string(&header).with_context(|| header.display().to_string())?)?;
-    let library = build(&args.profile)?;
+    args.libraries.iter().try_for_each(|library| install(args, *library))
+}
+
+fn install(args: &Args, which: Library) -> anyhow::Result<()> {
+    let name = which.name();
+    let package = workspace().join(format!("crates/{name}-capi"));
+    let (header, constants) = which.version();
+    let header = package.join("include").join(header);
+    let text = fs::read_to_string(&header).with_context(|| header.display().to_string())?;
+    let (major, minor) = version(&text, constants)?;
+    let library = build(name, &args.profile)?;
 
     let root = match &args.destdir {
         Some(destdir) => destdir.join(args.prefix.components().filter(normal).collect::<PathBuf>()),
         None => args.prefix.clone(),
     };
     let (lib, include) = (root.join("lib"), root.join("include"));
-    let full = format!("libgdrapi.so.{major}.{minor}");
-    let soname = format!("libgdrapi.so.{major}");
+    let full = format!("lib{name}.so.{major}.{minor}");
+    let soname = format!("lib{name}.so.{major}");
     place(&fs::read(&library)?, 0o755, &lib.join(&full))?;
     link(&full, &lib.join(&soname))?;
-    link(&soname, &lib.join("libgdrapi.so"))?;
-    for name in ["gdrapi.h", "gdrconfig.h"] {
+    link(&soname, &lib.join(format!("lib{name}.so")))?;
+    for header in which.headers() {
         place(
-            &fs::read(package.join("include").join(name))?,
+            &fs::read(package.join("include").join(header))?,
             0o644,
-            &include.join(name),
+            &include.join(header),
         )?;
     }
-    let text = fs::read_to_string(package.join("gdrapi.pc.in"))?
+    let text = fs::read_to_string(package.join(format!("{name}.pc.in")))?
         .replace("@PREFIX@", &args.prefix.display().to_string())
         .replace("@VERSION@", &format!("{major}.{minor}"));
-    place(text.as_bytes(), 0o644, &lib.join("pkgconfig/gdrapi.pc"))
+    place(text.as_bytes(), 0o644, &lib.join(format!("pkgconfig/{name}.pc")))
 }
 
 /// The library as Cargo made it.
-fn build(profile: &str) -> anyhow::Result<PathBuf> {
+fn build(name: &str, profile: &str) -> anyhow::Result<PathBuf> {
+    let package = format!("{name}-capi");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "gdrapi-capi", "--lib"])
+        .args(["build", "--quiet", "--package", &package, "--lib"])
         .args(["--message-format", "json-render-diagnostics", "--profile", profile])
         .current_dir(workspace())
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo")?;
     if !output.status.success() {
-        bail!("cargo build -p gdrapi-capi: {}", output.status);
+        bail!("cargo build -p {package}: {}", output.status);
     }
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
     let files = messages
@@ -75,20 +126,22 @@ fn build(profile: &str) -> anyhow::Result<PathBuf> {
         .filter_map(|message| message.get("filenames")?.as_array().cloned())
         .flatten();
     let mut names = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    let library = names.find(|path| path.file_name().is_some_and(|name| name == "libgdrapi.so"));
-    library.context("cargo built no libgdrapi.so")
+    let file = format!("lib{name}.so");
+    let library = names.find(|path| path.file_name().is_some_and(|found| found == file.as_str()));
+    library.with_context(|| format!("cargo built no {file}"))
 }
 
-/// `GDR_API_MAJOR_VERSION` and `GDR_API_MINOR_VERSION` of the header.
-fn version(header: &str) -> anyhow::Result<(u32, u32)> {
-    let number = |name: &str| -> anyhow::Result<u32> {
+/// `…_MAJOR_VERSION` and `…_MINOR_VERSION` of the header.
+fn version(header: &str, constants: &str) -> anyhow::Result<(u32, u32)> {
+    let number = |which: &str| -> anyhow::Result<u32> {
+        let name = format!("{constants}_{which}_VERSION");
         let line = header
             .lines()
-            .find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name));
-        let text = line.with_context(|| format!("gdrapi.h defines no {name}"))?;
+            .find_map(|line| line.strip_prefix("#define ")?.strip_prefix(&name));
+        let text = line.with_context(|| format!("the header defines no {name}"))?;
         text.trim().parse().with_context(|| format!("{name} is {text}"))
     };
-    Ok((number("GDR_API_MAJOR_VERSION")?, number("GDR_API_MINOR_VERSION")?))
+    Ok((number("MAJOR")?, number("MINOR")?))
 }
 
 /// Puts the bytes there in one step: a process that uses the old file keeps it.

@@ -22,7 +22,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Build libgdrapi and lay it out below a prefix: library, headers, pkg-config file
+    /// Build libgdrapi or libgdsync and lay it out below a prefix: library, headers, pkg-config file
     InstallCapi(xtask::install::Args),
     /// Run a script in a virtual machine that has what this machine lacks
     Vm(xtask::vm::Args),

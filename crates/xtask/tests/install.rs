@@ -92,3 +92,47 @@ fn a_relative_prefix_is_refused() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("--prefix here is not an absolute path"));
 }
+
+#[test]
+fn libgdsync_comes_with_what_its_headers_need() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("opt");
+    let both = ["--library", "gdrapi", "--library", "gdsync", "--prefix"].map(OsStr::new);
+    succeed("install-capi", &install(&[&both[..], &[prefix.as_os_str()]].concat()));
+    let target = |name: &str| fs::read_link(prefix.join("lib").join(name)).unwrap();
+    assert_eq!(target("libgdsync.so"), Path::new("libgdsync.so.2"));
+    assert_eq!(target("libgdsync.so.2"), Path::new("libgdsync.so.2.2"));
+    for header in [
+        "gdrapi.h",
+        "gdsync.h",
+        "gdsync/core.h",
+        "gdsync/tools.h",
+        "gdsync/mlx5.h",
+        "gdsync/device.cuh",
+    ] {
+        assert!(prefix.join("include").join(header).is_file(), "{header}");
+    }
+    let package = fs::read_to_string(prefix.join("lib/pkgconfig/gdsync.pc")).unwrap();
+    assert!(package.contains(&format!("prefix={}\n", prefix.display())), "{package}");
+    assert!(package.contains("Version: 2.2\n"), "{package}");
+
+    let include = format!("-I{}", prefix.join("include").display());
+    let lib = format!("-L{}", prefix.join("lib").display());
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let program = directory.path().join("program");
+    let compiled = Command::new("cc")
+        .args([&include, &lib])
+        // In place of CUDA's header.
+        .arg("-I")
+        .arg(crates.join("gdsync-capi/tests/stubs"))
+        .arg("-o")
+        .arg(&program)
+        .arg(crates.join("gdsync-capi/tests/c/layout.c"))
+        .arg("-lgdsync")
+        .output();
+    succeed("cc", &compiled.unwrap());
+    let ran = Command::new(&program)
+        .env("LD_LIBRARY_PATH", prefix.join("lib"))
+        .output();
+    succeed("program", &ran.unwrap());
+}

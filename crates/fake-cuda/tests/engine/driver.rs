@@ -266,6 +266,24 @@ impl Cuda {
         call!(self, cuMemsetD32Async(to => u64, word => u32, words => usize, 0 => usize))
     }
 
+    /// A batch of stream memory operations, each of cuda.h's 48 bytes: operation, address, value, flags.
+    pub fn batch(&self, stream: usize, operations: &[(u32, u64, u64, u32)]) -> u32 {
+        let mut list: Vec<[u64; 6]> = operations
+            .iter()
+            .map(|&(operation, address, value, flags)| [operation.into(), address, value, flags.into(), 0, 0])
+            .collect();
+        call!(self, cuStreamBatchMemOp_v2(
+            stream => usize, list.len() as u32 => u32, list.as_mut_ptr() => *mut [u64; 6], 0 => u32,
+        ))
+    }
+
+    /// The same by the function of old.
+    pub fn batch_v1(&self, stream: usize, operation: (u32, u64, u64, u32)) -> u32 {
+        let (operation, address, value, flags) = operation;
+        let mut list = [operation.into(), address, value, flags.into(), 0, 0];
+        call!(self, cuStreamBatchMemOp(stream => usize, 1 => u32, &mut list => *mut [u64; 6], 0 => u32))
+    }
+
     /// A module of a text with kernels of these names, without their bodies.
     pub fn module(&self, kernels: &[&str]) -> Result<usize, u32> {
         let entries = kernels

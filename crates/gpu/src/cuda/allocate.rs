@@ -180,13 +180,7 @@ impl CudaGpu {
         bytes: usize,
         how: Registration,
     ) -> Answer<DevicePtr> {
-        let flags = sys::MEMHOSTREGISTER_PORTABLE
-            | sys::MEMHOSTREGISTER_DEVICEMAP
-            | match how {
-                Registration::Memory => 0,
-                Registration::ReadOnly => sys::MEMHOSTREGISTER_READ_ONLY,
-                Registration::Registers => sys::MEMHOSTREGISTER_IOMEMORY,
-            };
+        let flags = registration_flags(how);
         call!(self.driver, cuMemHostRegister(start.as_ptr().cast(), bytes, flags))?;
         self.device_address(start).inspect_err(|_| {
             // The first refusal is the one to report.
@@ -202,4 +196,14 @@ impl CudaGpu {
         )?;
         Ok(DevicePtr::new(address))
     }
+}
+
+/// Registered for all contexts, mapped for their GPUs, and what sort of memory it is.
+pub(crate) fn registration_flags(how: Registration) -> u32 {
+    let sort = match how {
+        Registration::Memory => 0,
+        Registration::ReadOnly => sys::MEMHOSTREGISTER_READ_ONLY,
+        Registration::Registers => sys::MEMHOSTREGISTER_IOMEMORY,
+    };
+    sys::MEMHOSTREGISTER_PORTABLE | sys::MEMHOSTREGISTER_DEVICEMAP | sort
 }

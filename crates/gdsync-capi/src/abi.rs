@@ -1,0 +1,155 @@
+//! The shapes that cross the C border, as the headers under `include/` have them. Sizes and offsets: those GCC gives the headers
+//! of libgdsync 2.2 on x86_64. Enumerations are 32-bit integers here: C may put any number into them.
+
+use std::ffi::{c_int, c_ulong, c_void};
+use std::mem::offset_of;
+
+/// `GDS_API_VERSION`: major << 16 | minor.
+pub const API_VERSION: c_int = 2 << 16 | 2;
+/// `GDS_PARAM_VERSION`.
+pub const PARAM_VERSION: u32 = 0;
+
+/// `GDS_MEMORY_GPU`.
+pub const MEMORY_GPU: c_int = 1;
+/// `GDS_MEMORY_HOST`.
+pub const MEMORY_HOST: c_int = 1 << 1;
+/// `GDS_MEMORY_IO`.
+pub const MEMORY_IO: c_int = 1 << 2;
+/// `GDS_MEMORY_MASK`.
+pub const MEMORY_MASK: c_int = 7;
+
+/// `GDS_WAIT_POST_FLUSH_REMOTE`.
+pub const WAIT_POST_FLUSH_REMOTE: c_int = 1 << 3;
+/// `GDS_WRITE_PRE_BARRIER_SYS`.
+pub const WRITE_PRE_BARRIER_SYS: c_int = 1 << 4;
+/// `GDS_WRITE_MEMORY_POST_BARRIER_SYS`.
+pub const WRITE_MEMORY_POST_BARRIER_SYS: c_int = 1 << 4;
+/// `GDS_WRITE_MEMORY_PRE_BARRIER_SYS`.
+pub const WRITE_MEMORY_PRE_BARRIER_SYS: c_int = 1 << 5;
+
+/// `GDS_TAG_SEND`.
+pub const TAG_SEND: u32 = 0;
+/// `GDS_TAG_WAIT`.
+pub const TAG_WAIT: u32 = 1;
+/// `GDS_TAG_WAIT_VALUE32`.
+pub const TAG_WAIT_VALUE32: u32 = 2;
+/// `GDS_TAG_WRITE_VALUE32`.
+pub const TAG_WRITE_VALUE32: u32 = 3;
+/// `GDS_TAG_WRITE_MEMORY`.
+pub const TAG_WRITE_MEMORY: u32 = 4;
+
+/// `gds_wait_value32_t`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct WaitValue32 {
+    /// The word.
+    pub ptr: *mut u32,
+    /// What it is compared with.
+    pub value: u32,
+    /// A `gds_wait_cond_flag_t`.
+    pub cond_flags: u32,
+    /// `gds_memory_type_t | gds_wait_flags_t`.
+    pub flags: c_int,
+}
+
+/// `gds_write_value32_t`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct WriteValue32 {
+    /// The word.
+    pub ptr: *mut u32,
+    /// What is written.
+    pub value: u32,
+    /// `gds_memory_type_t | gds_write_flags_t`.
+    pub flags: c_int,
+}
+
+/// `gds_write_memory_t`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct WriteMemory {
+    /// Where.
+    pub dest: *mut u8,
+    /// What, in host memory.
+    pub src: *const u8,
+    /// Bytes.
+    pub count: usize,
+    /// `gds_memory_type_t | gds_write_memory_flags_t`.
+    pub flags: c_int,
+}
+
+/// The union of a `gds_descriptor_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub union What {
+    /// Of `GDS_TAG_SEND` and `GDS_TAG_WAIT`: a pointer to a request.
+    pub request: *mut c_void,
+    /// Of `GDS_TAG_WAIT_VALUE32`.
+    pub wait32: WaitValue32,
+    /// Of `GDS_TAG_WRITE_VALUE32`.
+    pub write32: WriteValue32,
+    /// Of `GDS_TAG_WRITE_MEMORY`.
+    pub writemem: WriteMemory,
+}
+
+/// `gds_descriptor_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Descriptor {
+    /// A `gds_tag_t`: which member of the union is meant.
+    pub tag: u32,
+    /// The rest.
+    pub what: What,
+}
+
+/// `gds_mem_desc_t`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct MemDesc {
+    /// Where the GPU sees it.
+    pub d_ptr: u64,
+    /// Where the CPU does.
+    pub h_ptr: *mut c_void,
+    /// Of GPU memory, where its mapping begins.
+    pub bar_ptr: *mut c_void,
+    /// A `gds_memory_type_t`.
+    pub flags: c_int,
+    /// Bytes asked for.
+    pub alloc_size: usize,
+    /// A `gdr_mh_t`; of GPU memory not 0.
+    pub mh: c_ulong,
+}
+
+/// `gds_mlx5_dword_wait_info_t`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct DwordWaitInfo {
+    /// The word, as the GPU sees it.
+    pub ptr: *mut u32,
+    /// What it is compared with.
+    pub value: u32,
+}
+
+const _: () = {
+    assert!(size_of::<WaitValue32>() == 24 && align_of::<WaitValue32>() == 8);
+    assert!(offset_of!(WaitValue32, value) == 8);
+    assert!(offset_of!(WaitValue32, cond_flags) == 12);
+    assert!(offset_of!(WaitValue32, flags) == 16);
+    assert!(size_of::<WriteValue32>() == 16);
+    assert!(offset_of!(WriteValue32, value) == 8);
+    assert!(offset_of!(WriteValue32, flags) == 12);
+    assert!(size_of::<WriteMemory>() == 32);
+    assert!(offset_of!(WriteMemory, src) == 8);
+    assert!(offset_of!(WriteMemory, count) == 16);
+    assert!(offset_of!(WriteMemory, flags) == 24);
+    assert!(size_of::<Descriptor>() == 40 && align_of::<Descriptor>() == 8);
+    assert!(offset_of!(Descriptor, what) == 8);
+    assert!(size_of::<MemDesc>() == 48);
+    assert!(offset_of!(MemDesc, h_ptr) == 8);
+    assert!(offset_of!(MemDesc, bar_ptr) == 16);
+    assert!(offset_of!(MemDesc, flags) == 24);
+    assert!(offset_of!(MemDesc, alloc_size) == 32);
+    assert!(offset_of!(MemDesc, mh) == 40);
+    assert!(size_of::<DwordWaitInfo>() == 16);
+    assert!(offset_of!(DwordWaitInfo, value) == 8);
+};

@@ -1,0 +1,107 @@
+//! `gds_prepare_…`: a descriptor is looked at and filled in. Nothing is registered or done.
+
+use std::ffi::c_int;
+
+use crate::abi::{WaitValue32, WriteMemory, WriteValue32};
+use crate::refusal::Refusal;
+use crate::{flags, guard, list};
+
+/// Writes a wait for a word into `desc`.
+///
+/// Returns `EINVAL`, and writes nothing, for a NULL or misaligned pointer, an unknown condition, or flags that are not one memory
+/// type and `GDS_WAIT_POST_FLUSH_REMOTE`.
+///
+/// # Safety
+///
+/// `desc` is NULL or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_prepare_wait_value32(
+    desc: *mut WaitValue32,
+    ptr: *mut u32,
+    value: u32,
+    cond_flags: u32,
+    flags: c_int,
+) -> c_int {
+    guard::call("gds_prepare_wait_value32", || {
+        list::wait_memory(flags)?;
+        flags::compare(cond_flags)?;
+        flags::word("ptr", ptr.cast())?;
+        let made = WaitValue32 {
+            ptr,
+            value,
+            cond_flags,
+            flags,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { put(desc, made) }
+    })
+}
+
+/// Writes the write of a word into `desc`.
+///
+/// Returns `EINVAL`, and writes nothing, for a NULL or misaligned pointer, or flags that are not one memory type and
+/// `GDS_WRITE_PRE_BARRIER_SYS`.
+///
+/// # Safety
+///
+/// `desc` is NULL or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_prepare_write_value32(
+    desc: *mut WriteValue32,
+    ptr: *mut u32,
+    value: u32,
+    flags: c_int,
+) -> c_int {
+    guard::call("gds_prepare_write_value32", || {
+        list::write_memory(flags)?;
+        flags::word("ptr", ptr.cast())?;
+        // SAFETY: the caller's promise.
+        unsafe { put(desc, WriteValue32 { ptr, value, flags }) }
+    })
+}
+
+/// Writes the write of 4 to 1024 bytes, in words of 4, into `desc`; they are read when the descriptor is posted.
+///
+/// Returns `EINVAL`, and writes nothing, for a NULL pointer, a misaligned `dest`, another number of bytes, or flags that are not
+/// one memory type and `GDS_WRITE_MEMORY_PRE_BARRIER_SYS` and `GDS_WRITE_MEMORY_POST_BARRIER_SYS`.
+///
+/// # Safety
+///
+/// `desc` is NULL or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_prepare_write_memory(
+    desc: *mut WriteMemory,
+    dest: *mut u8,
+    src: *const u8,
+    count: usize,
+    flags: c_int,
+) -> c_int {
+    guard::call("gds_prepare_write_memory", || {
+        list::bytes_memory(flags)?;
+        flags::word("dest", dest)?;
+        flags::bytes(count)?;
+        if src.is_null() {
+            return Err(Refusal::Null { what: "src" });
+        }
+        let made = WriteMemory {
+            dest,
+            src,
+            count,
+            flags,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { put(desc, made) }
+    })
+}
+
+/// # Safety
+///
+/// `desc` is NULL or can be written to.
+unsafe fn put<T>(desc: *mut T, made: T) -> Result<(), Refusal> {
+    if desc.is_null() {
+        return Err(Refusal::Null { what: "desc" });
+    }
+    // SAFETY: not NULL, and so the caller promises that it can be written to.
+    unsafe { desc.write(made) };
+    Ok(())
+}

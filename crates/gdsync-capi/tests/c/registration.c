@@ -1,0 +1,97 @@
+/*
+ * Host memory is registered once for all words of its pages, as it is needed; what somebody else had registered is used and left;
+ * what the library registered for memory of its own ends with that. How often CUDA was asked is counted by whoever runs this.
+ */
+#include "check.h"
+
+#define PAGE 4096
+
+static CUstream stream;
+
+static void write_it(void *word, uint32_t value)
+{
+    gds_descriptor_t list = write_word(word, value, GDS_MEMORY_HOST);
+    EQUALS(0, gds_stream_post_descriptors(stream, 1, &list, 0));
+    EQUALS(CUDA_SUCCESS, cuStreamSynchronize(stream));
+    EQUALS(value, seen(word));
+}
+
+static int is_registered(void *word)
+{
+    CUdeviceptr device;
+    return cuMemHostGetDevicePointer(&device, word, 0) == CUDA_SUCCESS;
+}
+
+static char *pages(size_t count)
+{
+    void *made;
+    EQUALS(0, posix_memalign(&made, PAGE, count * PAGE));
+    memset(made, 0, count * PAGE);
+    return made;
+}
+
+int main(void)
+{
+    start();
+    stream = new_stream();
+    char *const memory = pages(8);
+
+    /* 1: page 0 once, whatever word of it. Page 1 is not its business. */
+    write_it(memory, 1);
+    write_it(memory + 8, 2);
+    write_it(memory + PAGE - 4, 3);
+    CHECK(is_registered(memory) && !is_registered(memory + PAGE));
+
+    /* 2: bytes over a border: page 1 alone is new. */
+    uint32_t source[4] = {1, 2, 3, 4};
+    gds_descriptor_t over = write_bytes(memory + PAGE - 8, source, sizeof source, GDS_MEMORY_HOST);
+    EQUALS(0, gds_stream_post_descriptors(stream, 1, &over, 0));
+    EQUALS(CUDA_SUCCESS, cuStreamSynchronize(stream));
+    CHECK(!memcmp(memory + PAGE - 8, source, sizeof source));
+    CHECK(is_registered(memory + PAGE) && !is_registered(memory + 2 * PAGE));
+
+    /* 3: the program's own registration is used (CUDA says 712), and stays the program's. */
+    EQUALS(CUDA_SUCCESS, cuMemHostRegister(memory + 2 * PAGE, PAGE, CU_MEMHOSTREGISTER_DEVICEMAP));
+    write_it(memory + 2 * PAGE + 4, 4);
+    write_it(memory + 2 * PAGE + 8, 5);
+    CHECK(is_registered(memory + 2 * PAGE));
+    EQUALS(CUDA_SUCCESS, cuMemHostUnregister(memory + 2 * PAGE));
+    /* 4: after it the library registers the page itself. */
+    CHECK(!is_registered(memory + 2 * PAGE));
+    write_it(memory + 2 * PAGE + 4, 6);
+    CHECK(is_registered(memory + 2 * PAGE));
+
+    /* 5: somebody ends what is the library's; the next use begins anew. */
+    EQUALS(CUDA_SUCCESS, cuMemHostUnregister(memory));
+    write_it(memory, 7);
+    CHECK(is_registered(memory));
+
+    /* 6, 7, 8: two pages of which one is the program's: both as one are refused (712), then each by itself. */
+    EQUALS(CUDA_SUCCESS, cuMemHostRegister(memory + 5 * PAGE, PAGE, CU_MEMHOSTREGISTER_DEVICEMAP));
+    gds_descriptor_t mixed = write_bytes(memory + 5 * PAGE - 8, source, sizeof source, GDS_MEMORY_HOST);
+    EQUALS(0, gds_stream_post_descriptors(stream, 1, &mixed, 0));
+    EQUALS(CUDA_SUCCESS, cuStreamSynchronize(stream));
+    CHECK(!memcmp(memory + 5 * PAGE - 8, source, sizeof source));
+    CHECK(is_registered(memory + 4 * PAGE) && !is_registered(memory + 6 * PAGE));
+
+    /* A word for a kernel: the same page, no registration more; the GPU's own address as it is. */
+    gds_mlx5_dword_wait_info_t info = {0};
+    EQUALS(0, gds_mlx5_get_dword_wait_info((uint32_t *)memory + 3, 42, GDS_MEMORY_HOST, &info));
+    CHECK(info.ptr == (uint32_t *)memory + 3 && info.value == 42);
+    EQUALS(0, gds_mlx5_get_dword_wait_info((uint32_t *)0x7000, 43, GDS_MEMORY_GPU | GDS_WAIT_POST_FLUSH, &info));
+    CHECK(info.ptr == (uint32_t *)0x7000 && info.value == 43);
+
+    /* 9 and its end: memory of the library's own; and again, so that nothing of the first is left. */
+    for (int i = 0; i < 2; ++i) {
+        gds_mem_desc_t desc = {0};
+        EQUALS(0, gds_alloc_mapped_memory(&desc, 3 * PAGE, GDS_MEMORY_HOST));
+        void *const host = desc.h_ptr;
+        CHECK(is_registered(host) && is_registered((char *)host + 3 * PAGE - 4));
+        write_it((char *)host + 2 * PAGE, 8);
+        EQUALS(0, gds_free_mapped_memory(&desc));
+        CHECK(!is_registered(host));
+    }
+    free(memory);
+    puts("registration: well");
+    return 0;
+}

@@ -1,0 +1,9 @@
+//! The library as programs meet it: a file with a name, exports and headers, and what its functions answer in C.
+
+mod abi;
+#[path = "../../../../tests/support/need.rs"]
+#[allow(dead_code, reason = "the other tests need what these do not")]
+mod need;
+mod programs;
+mod support;
+mod upstream;

@@ -1,0 +1,228 @@
+//! C programs (tests/c) against the library with a SIMULATED CUDA.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use fake_nvml_build::Driver;
+use serde_json::{Value, json};
+
+use crate::need::{Need, need};
+use crate::support::{compile, run, run_on, simulated_cuda, simulated_libraries, succeed};
+
+/// As an H200: all of v2, and no flush, as none is needed.
+fn hopper() -> Value {
+    json!({"gpu": {"memory": 1 << 30, "attributes": {"122": 1, "123": 1}}, "gpus": [{}]})
+}
+
+/// A GPU that flushes, and has words of 32 bits alone.
+fn flushing() -> Value {
+    json!({"gpu": {"memory": 1 << 30, "attributes": {"123": 1, "98": 1}}, "gpus": [{}]})
+}
+
+#[test]
+fn a_stream_does_lists_in_their_order() {
+    for machine in [hopper(), flushing()] {
+        check("order", &machine, &[]);
+    }
+    check(
+        "order",
+        &flushing(),
+        &[("GDS_DISABLE_REMOTE_FLUSH", "1"), ("GDS_DISABLE_WRITE64", "1")],
+    );
+}
+
+/// The operations of old, which are off unless the module was told otherwise, and have no barriers of their own.
+#[test]
+fn a_driver_before_cuda_11_7_serves_where_it_was_told_to() {
+    let Some(program) = compiled("order") else { return };
+    let told = json!({"gpu": {"memory": 1 << 30, "attributes": {"92": 1, "94": 1}}, "gpus": [{}]});
+    succeed("order", &run_on(Driver::Old, &program.path, &[], &told, &[]));
+    let off = run_on(
+        Driver::Old,
+        &program.path,
+        &[],
+        &json!({"gpu": {"attributes": {"94": 1}}, "gpus": [{}]}),
+        &[],
+    );
+    let said = String::from_utf8_lossy(&off.stderr).into_owned();
+    assert!(
+        said.contains("cuStreamBatchMemOp_v1: CUDA_ERROR_NOT_SUPPORTED (801) (errno 1)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_cpu_does_lists_in_a_streams_place() {
+    check("cpu", &hopper(), &[]);
+}
+
+#[test]
+fn misuse_is_refused() {
+    check("misuse", &hopper(), &[]);
+}
+
+/// The program's comments number the calls.
+#[test]
+fn host_memory_is_registered_no_more_often_than_it_must_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("calls");
+    let mut machine = hopper();
+    machine["log"] = json!(log);
+    if check("registration", &machine, &[]).is_none() {
+        return;
+    }
+    let calls = fs::read_to_string(&log).unwrap();
+    let count = |name: &str| calls.lines().filter(|line| *line == name).count();
+    // Of the program itself: two registrations and two ends. Of the library: 1, 2, 3 (refused), 4, 5, then three for two pages, and two
+    // of memory of its own; the ends are those two, and one that came too late.
+    assert_eq!(count("cuMemHostRegister_v2"), 2 + 10);
+    assert_eq!(count("cuMemHostUnregister"), 2 + 3);
+}
+
+#[test]
+fn messages_come_in_the_form_of_libgdsync() {
+    let Some(program) = compiled("misuse") else { return };
+    let plain = run(&program.path, &[], &hopper(), &[]);
+    succeed("misuse", &plain);
+    let plain = String::from_utf8(plain.stderr).unwrap();
+    let is_known = |line: &str| {
+        line.starts_with('[')
+            && ["GDS ERR  ", "GDS WARN ", "GDS INFO "]
+                .iter()
+                .any(|kind| line.contains(kind))
+    };
+    assert!(plain.lines().all(is_known), "{plain}");
+    let null = "GDS ERR   gds_query_param() value is NULL (errno 22)";
+    assert!(plain.lines().any(|line| line.ends_with(null)), "{plain}");
+    let second = "descriptor 1: this library has no send and no wait requests yet (tag 0) (errno 38)";
+    assert!(plain.lines().any(|line| line.ends_with(second)), "{plain}");
+    // A refused batch is told, and what was put in is not.
+    assert!(plain.contains("0: write32 0x1000 value 0x00000001"), "{plain}");
+    assert!(!plain.contains("GDS DBG"), "{plain}");
+
+    let debug = run(
+        &program.path,
+        &[],
+        &hopper(),
+        &[("GDS_ENABLE_DEBUG", "1"), ("GDS_ENABLE_DUMP_MEMOPS", "0")],
+    );
+    let debug = String::from_utf8(debug.stderr).unwrap();
+    assert!(
+        debug.contains("GDS DBG   gds_alloc_mapped_memory() 100 bytes: d_ptr=0x"),
+        "{debug}"
+    );
+
+    let Some(program) = compiled("order") else { return };
+    let dumped = run(&program.path, &[], &flushing(), &[("GDS_ENABLE_DUMP_MEMOPS", "1")]);
+    let dumped = String::from_utf8(dumped.stderr).unwrap();
+    // Of the list of twelve descriptors: 12, less the two of bytes, and their 16 + 1 words, and 3 barriers; flushes alone differ.
+    assert!(
+        dumped.contains("GDS INFO  gds_stream_post_descriptors() nops=30"),
+        "{}",
+        head(&dumped)
+    );
+    assert!(dumped.contains("Geq 0xfffffff0 flush true"), "{}", head(&dumped));
+    assert!(dumped.contains("barrier"), "{}", head(&dumped));
+    let unflushed = run(
+        &program.path,
+        &[],
+        &flushing(),
+        &[("GDS_ENABLE_DUMP_MEMOPS", "1"), ("GDS_DISABLE_REMOTE_FLUSH", "1")],
+    );
+    let unflushed = String::from_utf8(unflushed.stderr).unwrap();
+    assert!(
+        unflushed.contains("flush false") && !unflushed.contains("flush true"),
+        "{}",
+        head(&unflushed)
+    );
+}
+
+#[test]
+fn waits_by_nor_are_refused_where_they_are_turned_off_or_the_gpu_has_none() {
+    let Some(program) = compiled("order") else { return };
+    let off = run(&program.path, &[], &hopper(), &[("GDS_DISABLE_WAIT_NOR", "1")]);
+    let old = json!({"gpu": {"memory": 1 << 30}, "gpus": [{}]});
+    let lacking = run(&program.path, &[], &old, &[]);
+    for output in [off, lacking] {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success());
+        assert!(
+            said.contains("descriptor 10: this GPU's streams do not wait by NOR"),
+            "{said}"
+        );
+    }
+}
+
+/// What CUDA refuses becomes the errno that libgdsync has for it.
+#[test]
+fn refusals_of_cuda_become_errnos() {
+    let Some(program) = compiled("errno") else { return };
+    let answer = |argument: &str, function: &str, code: u32| {
+        let mut machine = hopper();
+        machine["errors"] = json!({function: code});
+        let output = run(&program.path, &[argument], &machine, &[]);
+        succeed("errno", &output);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for (function, code, expected) in [
+        ("cuStreamBatchMemOp_v2", 801, libc::EPERM),
+        ("cuStreamBatchMemOp_v2", 1, libc::EINVAL),
+        ("cuStreamBatchMemOp_v2", 2, libc::ENOMEM),
+        ("cuStreamBatchMemOp_v2", 719, libc::EIO),
+        ("cuMemHostRegister_v2", 800, libc::EPERM),
+        ("cuMemHostRegister_v2", 1, libc::EINVAL),
+        ("cuMemHostRegister_v2", 304, libc::EIO),
+        ("cuCtxGetDevice", 201, libc::EINVAL),
+        ("cuInit", 100, libc::ENODEV),
+    ] {
+        assert_eq!(
+            answer(function, function, code),
+            format!("{expected}\n"),
+            "{function} {code}"
+        );
+    }
+    // CUDA's own pinned memory cannot be registered once more (libgdsync's issue 25), and need not be.
+    assert_eq!(answer("pinned", "cuMemHostRegister_v2", 1), "0\n");
+}
+
+struct Program {
+    path: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+fn compiled(name: &str) -> Option<Program> {
+    if !(need(Need::C) && need(Need::VerbsHeaders)) {
+        return None;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/c")
+        .join(name)
+        .with_extension("c");
+    let path = directory.path().join(name);
+    let arguments = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    compile(
+        "cc",
+        &arguments,
+        &[source],
+        &path,
+        &simulated_libraries(&simulated_cuda()),
+    );
+    Some(Program {
+        path,
+        _directory: directory,
+    })
+}
+
+fn check(name: &str, machine: &Value, variables: &[(&str, &str)]) -> Option<Output> {
+    let program = compiled(name)?;
+    let output = run(&program.path, &[], machine, variables);
+    succeed(name, &output);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: well\n"));
+    Some(output)
+}
+
+fn head(text: &str) -> String {
+    text.lines().take(60).collect::<Vec<_>>().join("\n")
+}

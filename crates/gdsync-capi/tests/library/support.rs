@@ -1,0 +1,119 @@
+//! Where the built libraries are, and how a C program is made and run against them and the simulated CUDA.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use fake_nvml_build::{Driver, cuda};
+
+/// `libgdsync.so` as it ships: Cargo builds it next to this test.
+pub fn shipped() -> PathBuf {
+    built().join("deps/libgdsync.so")
+}
+
+/// The directory of `libgdsync_sim.so`: the same for the simulated CUDA.
+pub fn simulated() -> PathBuf {
+    built().join("examples")
+}
+
+/// The directory of the simulated `libcuda.so.1`.
+pub fn simulated_cuda() -> PathBuf {
+    cuda::build(Driver::Current).expect("the simulated CUDA")
+}
+
+/// The headers' directories: ours, and in place of CUDA's and MOFED's those of the tests.
+pub fn headers() -> Vec<String> {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    ["include", "../gdrapi-capi/include", "tests/stubs"]
+        .iter()
+        .map(|directory| format!("-I{}", package.join(directory).display()))
+        .collect()
+}
+
+/// The address sanitizer's flags, when the library was built with it: .ci/run.
+pub fn flags() -> Vec<String> {
+    let flags = std::env::var("GDR_TEST_CFLAGS").unwrap_or_default();
+    flags.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Compiles sources into `program`, with the headers.
+pub fn compile(compiler: &str, arguments: &[&str], sources: &[PathBuf], program: &Path, libraries: &[String]) {
+    let output = Command::new(compiler)
+        .args(arguments)
+        .args(headers())
+        .arg("-o")
+        .arg(program)
+        .args(sources)
+        .args(libraries)
+        .args(flags())
+        .output();
+    succeed(compiler, &output.unwrap_or_else(|error| panic!("{compiler}: {error}")));
+}
+
+/// What links a program with the library for the simulated CUDA, and with that.
+pub fn simulated_libraries(cuda: &Path) -> Vec<String> {
+    vec![
+        format!("-L{}", simulated().display()),
+        "-lgdsync_sim".to_owned(),
+        format!("-L{}", cuda.display()),
+        "-l:libcuda.so.1".to_owned(),
+    ]
+}
+
+/// Runs a program with the simulated CUDA answering from this machine file.
+pub fn run(program: &Path, arguments: &[&str], machine: &serde_json::Value, variables: &[(&str, &str)]) -> Output {
+    run_on(Driver::Current, program, arguments, machine, variables)
+}
+
+/// The same with the simulated CUDA of this driver.
+pub fn run_on(
+    driver: Driver,
+    program: &Path,
+    arguments: &[&str],
+    machine: &serde_json::Value,
+    variables: &[(&str, &str)],
+) -> Output {
+    let directory = program.parent().expect("a directory");
+    let file = directory.join("machine.json");
+    fs::write(&file, machine.to_string()).expect("a machine file");
+    let cuda = cuda::build(driver).expect("the simulated CUDA");
+    let paths = std::env::join_paths([simulated(), cuda]).expect("paths");
+    let mut command = Command::new(program);
+    for name in [
+        "GDS_ENABLE_DEBUG",
+        "GDS_ENABLE_DUMP_MEMOPS",
+        "GDS_DISABLE_WRITE64",
+        "GDS_DISABLE_WAIT_NOR",
+        "GDS_DISABLE_REMOTE_FLUSH",
+        "GDS_DISABLE_WRITEMEMORY",
+        "CUDA_VISIBLE_DEVICES",
+    ] {
+        command.env_remove(name);
+    }
+    command
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", paths)
+        .env("FAKE_CUDA", file)
+        .envs(variables.iter().copied())
+        .output()
+        .expect("the program just compiled")
+}
+
+/// Fails with what the program said unless it ended well.
+pub fn succeed(what: &str, output: &Output) {
+    assert!(
+        output.status.success(),
+        "{what}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// `target/debug` or its like: the parent of the directory this test lies in.
+fn built() -> PathBuf {
+    let mut path = std::env::current_exe().expect("the path of this test");
+    path.pop();
+    path.pop();
+    path
+}
