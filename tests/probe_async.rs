@@ -126,7 +126,7 @@ fn the_table_has_a_row_for_each_latency_and_the_curve_is_a_histogram() {
 
 #[test]
 fn without_a_gpu_it_fails_and_says_what_to_do() {
-    let run = Gdr::new().args(["probe", "async", "--quick"]).run();
+    let run = Gdr::new().args(["probe", "async", "--quick", "--format", "json"]).run();
     assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
     assert!(run.stdout.contains("--sim needs no GPU"), "{}", run.stdout);
 }

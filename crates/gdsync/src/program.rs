@@ -185,7 +185,16 @@ impl Program {
     ///
     /// [`Error::Impossible`] for what the GPU cannot do: then nothing was put in. [`Error::Range`], [`Error::Gpu`].
     pub fn post(&self, stream: &Stream) -> Result<(), Error> {
-        let batch = self.batch(Capabilities::of(stream.gpu())?)?;
+        self.post_to(stream, Capabilities::of(stream.gpu())?)
+    }
+
+    /// [`Self::post`] for who knows what the stream's GPU can do, and does not ask each time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::post`].
+    pub fn post_to(&self, stream: &Stream, can: Capabilities) -> Result<(), Error> {
+        let batch = self.batch(can)?;
         stream.batch(&batch).map_err(|source| Error::Gpu {
             operation: "put descriptors into a stream",
             source,

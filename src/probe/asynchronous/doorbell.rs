@@ -49,7 +49,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
             compare: Compare::Geq,
         };
         let guard = session.dog.watch(vec![flag, Watched::completion(&wait)], PATIENCE);
-        program.post(&session.stream)?;
+        program.post_to(&session.stream, session.can)?;
         let settled = Instant::now();
         while settled.elapsed() < SETTLED {
             std::hint::spin_loop();

@@ -186,7 +186,7 @@ impl Ring {
             session.stream.fill_pattern(&self.sent, 0, self.bytes, pattern, 0)?;
             let mut program = Program::new();
             program.ring(&prepared).wait(&wait, true);
-            program.post(&session.stream)?;
+            program.post_to(&session.stream, session.can)?;
             let at = (slot * BATCH as usize + position as usize) * Check::BYTES;
             let check = session
                 .stream

@@ -131,7 +131,7 @@ fn once(session: &Session<'_>, words: &Place, way: &Way, round: u32) -> Result<O
         ],
         PATIENCE,
     );
-    program.post(&session.stream)?;
+    program.post_to(&session.stream, session.can)?;
     let told = |what: &str| Ok(Some(format!("list {round}: {what}")));
     if !seen(words, BEGUN, round, PATIENCE / 2)? {
         // Its guard lets it go.

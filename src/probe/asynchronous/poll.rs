@@ -41,7 +41,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
                 compare: Compare::Geq,
             };
             let guard = session.dog.watch(vec![watched], PATIENCE);
-            program.post(&session.stream)?;
+            program.post_to(&session.stream, session.can)?;
             let settled = Instant::now();
             while settled.elapsed() < SETTLED {
                 std::hint::spin_loop();
