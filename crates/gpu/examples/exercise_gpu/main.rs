@@ -1,4 +1,4 @@
-//! What this GPU can do, tried out and checked: `exercise [ORDINAL | sim]`. Prints a line a trial, and fails if one that must
+//! What this GPU can do, tried out and checked: `exercise_gpu [ORDINAL | sim]`. Prints a line a trial, and fails if one that must
 //! work does not.
 
 mod attributes;

@@ -1,4 +1,4 @@
-//! Proves the mapping of GPU memory on this machine and says what it costs: `exercise [part]... [cycles=N] [nobody]`.
+//! Proves the mapping of GPU memory on this machine and says what it costs: `exercise_gdrcopy [part]... [cycles=N] [nobody]`.
 //!
 //! Parts: `busy`, `verify`, `unaligned`, `times`, `crossover`, `cycles`, `fork`, `freed`, `shared`, `killed`; all of them without a word. `nobody` gives up root first, for user
 //! 65534. `GDR_BACKEND` forces a backend. Exit code 1 where anything is wrong.

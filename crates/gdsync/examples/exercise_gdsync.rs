@@ -1,4 +1,4 @@
-//! What the streams of this GPU do with the queues of a software HCA, tried out and checked: `exercise [ORDINAL | sim]`. Prints a
+//! What the streams of this GPU do with the queues of a software HCA, tried out and checked: `exercise_gdsync [ORDINAL | sim]`. Prints a
 //! line a trial, and fails if one does. It needs no card.
 
 use std::io::{self, Write as _};
