@@ -2,6 +2,7 @@
 
 mod completer;
 mod endpoint;
+pub mod proxy;
 mod rings;
 pub mod sim;
 
