@@ -48,6 +48,8 @@ pub(super) fn fail(pair: &mut Pair) {
     if let Some((counter, _)) = pair.unusable.take() {
         pair.receive_failed(counter, Syndrome::Flushed, 0);
     }
+    // It may be the last time that somebody looks.
+    sends::listen(pair);
     flush(pair);
 }
 

@@ -9,7 +9,8 @@
 //!
 //! It differs from a card in this: a receive of memory that is not registered fails when it would be the next, not when a
 //! message arrives; a completion of a receive does not tell whether the sender asked for an event; of GPU memory the far side reaches
-//! the whole allocation; [`Patience::pause`] is the device's own.
+//! the whole allocation; memory that a queue pair was given work with stays registered, for the far side too, until that queue pair is
+//! dropped; [`Patience::pause`] is the device's own.
 
 mod completions;
 mod create;
@@ -58,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// An HCA by proxy. Dropped, its thread ends: what is under way is flushed, and doorbells are heard no more.
+/// An HCA by proxy. Dropped, its thread ends: what was rung and posted is flushed, and what is rung after that is heard no more.
 #[derive(Debug)]
 pub struct ProxyHca {
     shared: Arc<Shared>,
