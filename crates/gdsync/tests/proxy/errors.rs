@@ -68,6 +68,24 @@ fn each_status_of_verbs_is_its_syndrome_and_all_else_is_flushed() {
 }
 
 #[test]
+fn what_never_goes_to_verbs_is_flushed_too_behind_what_failed() {
+    let test = "errors::what_never_goes_to_verbs_is_flushed_too_behind_what_failed";
+    on(test, &[with("fail", json!([{"nth": 1, "status": 11}]))], |_| {
+        let (mut near, far) = joined(&SMALL(), Patience::default());
+        let before = near.pair.send.prepare(&Entry::nop().signalled()).unwrap();
+        let write = Entry::write(far.region.remote(0), &[]).inline(b"x");
+        let failing = near.pair.send.prepare(&write).unwrap();
+        let behind = near.pair.send.prepare(&Entry::nop().signalled()).unwrap();
+        let counters = [before.counter(), failing.counter(), behind.counter()];
+        behind.ring().unwrap();
+        let completions = [near.next_sent(), near.next_sent(), near.next_sent()];
+        assert_eq!(completions.map(|completion| completion.counter), counters);
+        assert_eq!(completions[0].event, Event::Sent { opcode: 0 });
+        assert_eq!((failure(&completions[1]).0, failure(&completions[2]).0), (0x14, 0x05));
+    });
+}
+
+#[test]
 fn memory_that_is_not_registered_is_told_in_its_turn() {
     let test = "errors::memory_that_is_not_registered_is_told_in_its_turn";
     on(test, &[infiniband()], |_| {
@@ -90,7 +108,7 @@ fn memory_that_is_not_registered_is_told_in_its_turn() {
             },
         ];
         for wrong in wrong {
-            let (mut near, far) = joined(&SMALL(), Patience::default());
+            let (mut near, mut far) = joined(&SMALL(), Patience::default());
             // One doorbell for the three: what stands behind is not done, though it could be.
             let entries = [
                 Entry::write(far.region.remote(0), &[near.at(0, 8)]).signalled(),
@@ -109,6 +127,9 @@ fn memory_that_is_not_registered_is_told_in_its_turn() {
             assert_eq!((second.counter, failure(&second)), (bad, (0x04, 0)));
             assert_eq!(near.next_failed(), (0x05, 0));
             assert_eq!(far.seen(64, 6), [0; 6]);
+            // Verbs saw nothing wrong, and yet the far side meets nobody any more.
+            let orphan = Entry::write(near.region.remote(0), &[]).inline(b"x");
+            assert_eq!(failure(&far.sent(&orphan)).0, 0x15);
         }
         // Registered, but not to be written; and nothing more when it is deregistered.
         let (mut near, far) = joined(&SMALL(), Patience::default());
@@ -120,6 +141,18 @@ fn memory_that_is_not_registered_is_told_in_its_turn() {
                 .failed()
                 .is_none()
         );
+        assert_eq!(
+            failure(&near.sent(&Entry::read(far.region.remote(0), &[piece]))),
+            (0x04, 0)
+        );
+        // Verbs themselves would let it: whoever may write from afar may write here.
+        let (mut near, far) = joined(&SMALL(), Patience::default());
+        let access = Access {
+            remote_write: true,
+            ..Access::NONE
+        };
+        let from_afar = near.hca.register(&near.memory, access).unwrap();
+        let piece = from_afar.segment(0, 8);
         assert_eq!(
             failure(&near.sent(&Entry::read(far.region.remote(0), &[piece]))),
             (0x04, 0)

@@ -1,6 +1,7 @@
 //! Every operation moves its bytes, and completes on both sides as a card's would.
 
 use gdsync::hca::{Patience, Request};
+use gdsync::queue::Step;
 use gdsync::wire::{Entry, Event, Fence, Operation};
 
 use crate::machine::{infiniband, on, roce};
@@ -186,6 +187,24 @@ fn what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive(
         near.synchronize();
         assert_eq!(near.next_sent().event, Event::Sent { opcode: 0x0a });
         assert_eq!((far.next_received().counter, far.seen(8, 4)), (1, b"late".to_vec()));
+        // Several wait at once, and each keeps its bytes.
+        let entries = [b"one", b"two", b"six"].map(|text| Entry::send(&[]).inline(text).signalled());
+        let [_, _, last] = entries.map(|entry| near.pair.send.prepare(&entry).unwrap());
+        let [.., Step::Write64 { place: register, .. }] = last.steps() else {
+            panic!("{last:?}")
+        };
+        last.ring().unwrap();
+        while register.load_u64(0).unwrap() != 0 {
+            std::thread::yield_now();
+        }
+        for at in 0..3 {
+            far.pair.receive.post(&[far.at(16 + at * 3, 3)]).unwrap();
+        }
+        for _ in 0..3 {
+            assert_eq!(far.next_received().bytes, 3);
+            near.next_sent();
+        }
+        assert_eq!(far.seen(16, 9), b"onetwosix");
     });
 }
 
