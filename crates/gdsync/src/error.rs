@@ -120,6 +120,9 @@ pub enum Error {
         /// The far side's LID.
         lid: u16,
     },
+    /// The HCA by a proxy, or the verbs device behind it.
+    #[error(transparent)]
+    Proxy(#[from] crate::hca::proxy::Error),
     /// A list of descriptors that the GPU's streams cannot do.
     #[error(transparent)]
     Impossible(#[from] Impossible),

@@ -27,6 +27,7 @@ mod watchdog;
 pub mod wire;
 
 pub use error::Error;
+use place::Whole;
 pub use place::{Home, Place, Supply};
 pub use program::Program;
 pub use watchdog::{Guard, Released, Watchdog, Watched};

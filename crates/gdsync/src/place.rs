@@ -32,6 +32,13 @@ struct Mapped {
     mapping: RwLock<Mapping>,
 }
 
+/// Memory that places are parts of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Whole<'a> {
+    Host(&'a HostMemory),
+    Device(&'a DeviceMemory),
+}
+
 /// Where memory is taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Home {
@@ -156,6 +163,15 @@ impl Place {
             Backing::Device(mapped) => mapped.memory.address().get(),
         };
         memory + self.start as u64
+    }
+
+    /// The memory that it is a part of, and where in that it starts.
+    pub(crate) fn whole(&self) -> (Whole<'_>, usize) {
+        let memory = match &self.memory {
+            Backing::Host(memory) => Whole::Host(memory),
+            Backing::Device(mapped) => Whole::Device(&mapped.memory),
+        };
+        (memory, self.start)
     }
 
     /// Reads bytes.

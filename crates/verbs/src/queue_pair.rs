@@ -411,6 +411,22 @@ impl<S: Receives> QueuePair<S> {
     }
 }
 
+impl<S: Receives> QueuePair<S> {
+    /// To Error: the far side is answered no more, and what is posted completes as flushed. It takes requests as before, and
+    /// flushes them too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn fail(&mut self) -> Result<(), Error> {
+        let attributes = raw::ibv_qp_attr {
+            qp_state: state::IBV_QPS_ERR,
+            ..raw::ibv_qp_attr::default()
+        };
+        self.modify(attributes, mask::IBV_QP_STATE)
+    }
+}
+
 impl QueuePair<Rts> {
     /// Posts a request to send.
     ///

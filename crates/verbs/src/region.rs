@@ -1,5 +1,6 @@
 //! Registered memory: what a device may reach, and by which keys.
 
+use std::ops::Range;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -121,8 +122,19 @@ impl Domain {
     ///
     /// [`Error::Register`].
     pub fn register_host(&self, memory: &HostMemory, access: Access) -> Result<Region, Error> {
-        let address = memory.as_ptr().as_ptr() as u64;
-        self.reg_mr(address, memory.len(), access, Held::Host(memory.clone()))
+        self.register_host_part(memory, 0..memory.len(), access)
+    }
+
+    /// Registers a part of it: the far side reaches nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Register`].
+    pub fn register_host_part(&self, memory: &HostMemory, part: Range<usize>, access: Access) -> Result<Region, Error> {
+        let bytes = part.len();
+        check(part.start, bytes, memory.len())?;
+        let address = memory.as_ptr().as_ptr() as u64 + part.start as u64;
+        self.reg_mr(address, bytes, access, Held::Host(memory.clone()))
     }
 
     /// Registers GPU memory by its address, for which the kernel needs a peer memory client (nvidia-peermem).
@@ -218,6 +230,12 @@ impl Region {
             address: self.0.address,
             rkey: self.0.rkey,
         }
+    }
+
+    /// The key that work of this side names it by.
+    #[must_use]
+    pub fn local_key(&self) -> u32 {
+        self.0.lkey
     }
 
     /// Bytes.

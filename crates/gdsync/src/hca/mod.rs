@@ -1,6 +1,12 @@
 //! Who is behind the queues: an HCA makes queue pairs, connects them, and reaches the memory that is registered with it.
 
+mod completer;
+mod endpoint;
+pub mod proxy;
+mod rings;
 pub mod sim;
+
+pub use endpoint::{Endpoint, NotAnEndpoint, Path};
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -19,6 +25,7 @@ pub trait Hca: Debug + Send + Sync {
     fn create(&self, request: &Request) -> Result<QueuePair, Error>;
 
     /// Connects a queue pair of this HCA to the far one, which must be connected to it likewise. From then on what is rung is sent.
+    /// The far endpoint is the one its HCA made; from another machine it comes as text.
     ///
     /// # Errors
     ///
@@ -84,7 +91,7 @@ pub struct QueuePair {
     pub send_completions: CompletionQueue,
     /// Completions of the receive queue.
     pub receive_completions: CompletionQueue,
-    /// Its number, and whose it is.
+    /// Its number, and how it is reached: what the far side's [`Hca::connect`] is given.
     pub endpoint: Endpoint,
     /// Destroys it.
     _held: Box<dyn Held>,
@@ -109,15 +116,6 @@ impl QueuePair {
             _held: held,
         }
     }
-}
-
-/// A queue pair by its number and its port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Endpoint {
-    /// The port's LID.
-    pub lid: u16,
-    /// The queue pair's number, 24 bits.
-    pub qpn: u32,
 }
 
 /// How long a requester tries.

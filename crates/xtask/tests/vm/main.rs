@@ -1,10 +1,11 @@
 //! gdr on a real kernel, in the virtual machines of `cargo xtask vm`, compared with lspci there.
 //!
 //! What the ports do is in [`acs`], what repairs do to them in [`repairs`], RDMA by software in [`rdma`], the double of the
-//! gdrdrv driver in [`gdrdrv`].
+//! gdrdrv driver in [`gdrdrv`], GPUDirect Async by a proxy in [`gdsync`].
 
 mod acs;
 mod gdrdrv;
+mod gdsync;
 mod rdma;
 mod repairs;
 

@@ -40,7 +40,6 @@
 //! # }
 //! ```
 
-mod completer;
 mod create;
 mod engine;
 mod failure;
@@ -60,7 +59,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
+use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request, completer};
 use crate::{Error, Place, Supply};
 use fault::Planned;
 use link::Inbox;

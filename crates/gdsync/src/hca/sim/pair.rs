@@ -3,9 +3,12 @@
 use std::time::Instant;
 
 use super::completer::Completer;
+use crate::hca::rings::{ReceiveSide, SendSide};
 use crate::hca::{Endpoint, Patience};
-use crate::wire::{BLOCK, DataSegment, Decoded, Depth, Operation, decode_receive, producer_of};
-use crate::{Error, Place};
+use crate::wire::Decoded;
+
+pub(super) use super::completer::Mark;
+pub(super) use crate::hca::rings::brings;
 
 /// A queue pair.
 #[derive(Debug)]
@@ -40,16 +43,6 @@ pub(super) struct Begun {
     pub retries: u32,
 }
 
-/// How its completion is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Mark {
-    #[default]
-    Well,
-    Never,
-    WrongOwner,
-    Stale,
-}
-
 /// A request that waits for its answer.
 #[derive(Debug)]
 pub(super) struct UnderWay {
@@ -68,81 +61,10 @@ pub(super) enum Stall {
     },
 }
 
-/// The send queue, as it is read.
-#[derive(Debug)]
-pub(super) struct SendSide {
-    pub ring: Place,
-    pub record: Place,
-    pub register: Place,
-    pub depth: Depth,
-    /// The block that is next.
-    pub cursor: u16,
-    /// Up to which block doorbells have been rung.
-    pub producer: u16,
-}
-
-/// The receive queue, as it is read.
-#[derive(Debug)]
-pub(super) struct ReceiveSide {
-    pub ring: Place,
-    pub record: Place,
-    pub depth: Depth,
-    pub stride: usize,
-    /// The entry that is next.
-    pub cursor: u16,
-}
-
 impl Pair {
     /// From now on it sends, and answers `far`.
     pub(super) fn connect(&mut self, far: Endpoint, patience: Patience) {
         self.far = Some(far);
         self.patience = patience;
     }
-}
-
-impl SendSide {
-    /// `count` blocks from the cursor on.
-    pub(super) fn blocks(&self, count: usize) -> Result<Vec<u8>, Error> {
-        let mut bytes = vec![0; count * BLOCK];
-        for (position, block) in bytes.chunks_exact_mut(BLOCK).enumerate() {
-            let slot = self.depth.slot(u32::from(self.cursor) + position as u32);
-            self.ring.read(slot as usize * BLOCK, block)?;
-        }
-        Ok(bytes)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.cursor == self.producer
-    }
-
-    /// Blocks that were rung for and not taken.
-    pub(super) fn left(&self) -> u16 {
-        self.producer.wrapping_sub(self.cursor)
-    }
-}
-
-impl ReceiveSide {
-    /// Whether an entry is posted.
-    pub(super) fn is_posted(&self) -> bool {
-        let producer = self.record.load_u32(0).map(producer_of);
-        producer.is_ok_and(|producer| self.depth.free(producer, self.cursor) < self.depth.entries())
-    }
-
-    /// The posted entry: its counter and segments. It is taken, also where it cannot be read.
-    pub(super) fn take(&mut self) -> (u16, Result<Vec<DataSegment>, Error>) {
-        let counter = self.cursor;
-        self.cursor = counter.wrapping_add(1);
-        let mut bytes = vec![0; self.stride];
-        let slot = self.depth.slot(counter.into()) as usize;
-        let read = self.ring.read(slot * self.stride, &mut bytes);
-        (counter, read.and_then(|()| Ok(decode_receive(&bytes)?)))
-    }
-}
-
-/// What a requester brings here.
-pub(super) fn brings(operation: &Operation) -> bool {
-    matches!(
-        operation,
-        Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
-    )
 }

@@ -55,7 +55,7 @@ impl State {
     /// Sends a message of queue pair `qpn`.
     pub(super) fn send(&self, qpn: u32, to: Endpoint, sequence: u64, body: Body) -> Result<(), Gone> {
         let link = self.links.get(&to.lid).ok_or(Gone)?;
-        let from = Endpoint { lid: self.lid, qpn };
+        let from = Endpoint::new(self.lid, qpn);
         link.deliver(Message {
             from,
             to,

@@ -1,12 +1,11 @@
 //! A completion queue as the HCA writes it.
 
-use super::pair::Mark;
 use crate::Place;
 use crate::wire::{BLOCK, Completion, Depth, WATCHED, consumer_of};
 
 /// A completion queue.
 #[derive(Debug)]
-pub(super) struct Completer {
+pub(in crate::hca) struct Completer {
     pub ring: Place,
     pub record: Place,
     pub depth: Depth,
@@ -14,12 +13,23 @@ pub(super) struct Completer {
     pub producer: u32,
 }
 
+/// How its completion is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::hca) enum Mark {
+    #[default]
+    Well,
+    Never,
+    WrongOwner,
+    Stale,
+}
+
 /// There is no place for a completion.
-pub(super) struct NoPlace;
+#[derive(Debug)]
+pub(in crate::hca) struct NoPlace;
 
 impl Completer {
     /// Writes a completion: everything but the watched word, then that, so that who sees the owner bit sees it whole.
-    pub(super) fn write(&mut self, completion: &Completion, mark: Mark) -> Result<(), NoPlace> {
+    pub(in crate::hca) fn write(&mut self, completion: &Completion, mark: Mark) -> Result<(), NoPlace> {
         if mark == Mark::Never {
             return Ok(());
         }

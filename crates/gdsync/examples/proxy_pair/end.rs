@@ -1,0 +1,223 @@
+//! An end of the connection: an HCA by proxy with a queue pair, registered memory, a stream, and a line to the other end.
+
+use std::error::Error;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use gdsync::hca::proxy::{Options, ProxyHca};
+use gdsync::hca::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
+use gdsync::queue::CompletionQueue;
+use gdsync::wire::{Completion, Entry, Event, RemoteAddress};
+use gdsync::{Home, Place, Supply};
+use gpu::{Gpu, Stream};
+
+pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+const PORT: u16 = 18520;
+/// What is not there by then never comes: CPUs may be emulated.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of each end's memory.
+const BYTES: usize = 2 * BULK;
+/// Bytes of what is moved in one piece.
+pub const BULK: usize = 64 << 10;
+
+/// This end, and what it knows of the other.
+pub struct End {
+    hca: ProxyHca,
+    pair: QueuePair,
+    pub memory: Place,
+    pub region: Region,
+    stream: Stream,
+    control: TcpStream,
+    heard: BufReader<TcpStream>,
+    far: RemoteAddress,
+}
+
+impl End {
+    pub fn follower(device: &str) -> Outcome<Self> {
+        let listener = TcpListener::bind(("0.0.0.0", PORT))?;
+        Self::new(device, listener.accept()?.0)
+    }
+
+    pub fn leader(device: &str, address: &str) -> Outcome<Self> {
+        let begun = Instant::now();
+        loop {
+            match TcpStream::connect((address, PORT)) {
+                Ok(control) => return Self::new(device, control),
+                Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
+                // The other end does not listen yet.
+                Err(_) => std::thread::sleep(Duration::from_millis(200)),
+            }
+        }
+    }
+
+    fn new(device: &str, control: TcpStream) -> Outcome<Self> {
+        control.set_read_timeout(Some(PATIENCE * 2))?;
+        let supply = Supply::new(Gpu::sim(), None);
+        let options = Options {
+            // Four seconds for an answer.
+            timeout: 20,
+            ..Options::default()
+        };
+        let hca = ProxyHca::open(supply.clone(), &verbs::Context::open(device)?, options)?;
+        let memory = supply.place(Home::Host, BYTES)?;
+        let mut end = Self {
+            pair: hca.create(&Request::default())?,
+            region: hca.register(&memory, Access::ALL)?,
+            stream: supply.gpu().stream()?,
+            heard: BufReader::new(control.try_clone()?),
+            far: RemoteAddress { address: 0, key: 0 },
+            control,
+            memory,
+            hca,
+        };
+        let (address, key) = (end.region.address, end.region.remote_key);
+        writeln!(end.control, "{} {address:x} {key:x}", end.pair.endpoint)?;
+        let line = end.line()?;
+        let mut words = line.split(' ');
+        let mut word = || words.next().ok_or("the other end says less than it should");
+        let far: Endpoint = word()?.parse()?;
+        end.far.address = u64::from_str_radix(word()?, 16)?;
+        end.far.key = u32::from_str_radix(word()?, 16)?;
+        end.hca.connect(end.pair.endpoint, far, Patience::default())?;
+        println!("{} to {far}", end.pair.endpoint);
+        Ok(end)
+    }
+
+    fn line(&mut self) -> Outcome<String> {
+        let mut line = String::new();
+        self.heard.read_line(&mut line)?;
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Both ends have come here.
+    pub fn meet(&mut self, name: &str) -> Outcome {
+        writeln!(self.control, "{name}")?;
+        let line = self.line()?;
+        if line != name {
+            return Err(format!("at {name:?} the other end says {line:?}").into());
+        }
+        Ok(())
+    }
+
+    pub fn far(&self, offset: usize) -> RemoteAddress {
+        RemoteAddress {
+            address: self.far.address + offset as u64,
+            ..self.far
+        }
+    }
+
+    pub fn post(&mut self, offset: usize, bytes: usize) -> Outcome {
+        self.pair
+            .receive
+            .post(&[self.region.segment(offset as u64, bytes as u32)])?;
+        Ok(())
+    }
+
+    /// The stream rings.
+    pub fn ring(&mut self, entry: &Entry) -> Outcome {
+        let prepared = self.pair.send.prepare(entry)?;
+        Ok(self.stream.batch(&prepared.operations()?)?)
+    }
+
+    /// The stream waits for the next completion of sends.
+    pub fn wait_sent(&mut self) -> Outcome {
+        let wait = self.pair.send_completions.take_wait()?;
+        Ok(self.stream.batch(&wait.operations(true)?)?)
+    }
+
+    /// The stream waits for the next completion of receives.
+    pub fn wait_received(&mut self) -> Outcome {
+        let wait = self.pair.receive_completions.take_wait()?;
+        Ok(self.stream.batch(&wait.operations(true)?)?)
+    }
+
+    pub fn synchronize(&self) -> Outcome {
+        Ok(self.stream.synchronize_within(PATIENCE)?)
+    }
+
+    /// The stream rings, and waits for its end.
+    pub fn done(&mut self, entry: &Entry, opcode: u8) -> Outcome {
+        self.ring(&entry.clone().signalled())?;
+        self.wait_sent()?;
+        self.synchronize()?;
+        self.expect_sent(opcode)
+    }
+
+    pub fn expect_sent(&mut self, opcode: u8) -> Outcome {
+        let completion = next(&mut self.pair.send_completions)?;
+        self.pair.send.complete(&completion)?;
+        match completion.event {
+            Event::Sent { opcode: done } if done == opcode => Ok(()),
+            other => Err(format!("opcode {opcode:#x} ends with {other:?}").into()),
+        }
+    }
+
+    pub fn expect_received(&mut self, counter: usize, event: Event, bytes: usize) -> Outcome {
+        let completion = next(&mut self.pair.receive_completions)?;
+        self.pair.receive.complete(&completion)?;
+        let seen = (
+            usize::from(completion.counter),
+            completion.event,
+            completion.bytes as usize,
+        );
+        if seen != (counter, event, bytes) {
+            return Err(format!("received {seen:?}, not {:?}", (counter, event, bytes)).into());
+        }
+        Ok(())
+    }
+
+    pub fn expect_failure(&mut self, what: &str, code: u8) -> Outcome {
+        let completion = next(&mut self.pair.send_completions)?;
+        match completion.event {
+            Event::SendFailed(failed) if failed.syndrome.code() == code => {
+                println!("ok: {what}: {}", failed.syndrome);
+                Ok(())
+            }
+            other => Err(format!("{what}: {other:?}").into()),
+        }
+    }
+
+    /// A receive that was posted came to nothing.
+    pub fn expect_receive_failure(&mut self) -> Outcome {
+        let completion = next(&mut self.pair.receive_completions)?;
+        match completion.event {
+            Event::ReceiveFailed(failed) => {
+                println!("ok: the receive that was posted failed: {}", failed.syndrome);
+                Ok(())
+            }
+            other => Err(format!("after a refusal: {other:?}").into()),
+        }
+    }
+
+    pub fn is_quiet(&mut self) -> Outcome {
+        match self.pair.send_completions.poll()? {
+            None => Ok(()),
+            Some(completion) => Err(format!("nobody asked for {completion:?}").into()),
+        }
+    }
+
+    pub fn compare(&self, what: &str, offset: usize, expected: &[u8]) -> Outcome {
+        let mut seen = vec![0; expected.len()];
+        self.memory.read(offset, &mut seen)?;
+        match seen.iter().zip(expected).position(|(seen, expected)| seen != expected) {
+            None => println!("ok: {what}, {} bytes", expected.len()),
+            Some(at) => return Err(format!("{what}: byte {at} of {} is wrong", expected.len()).into()),
+        }
+        Ok(())
+    }
+}
+
+fn next(queue: &mut CompletionQueue) -> Outcome<Completion> {
+    let begun = Instant::now();
+    loop {
+        if let Some(completion) = queue.poll()? {
+            return Ok(completion);
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err("no completion".into());
+        }
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,147 @@
+//! Two processes, on two machines or one, whose streams send to each other through the HCA by proxy: the streams ring doorbells and
+//! wait for completions. The GPU is SIMULATED; the verbs device is a card, or Soft-RoCE.
+//!
+//! `proxy_pair DEVICE` waits for the other end, `proxy_pair DEVICE ADDRESS` leads. Each says `ok: …` for what it has compared, and
+//! `all well` at the end.
+
+#![allow(clippy::print_stdout)] // It is its purpose.
+
+mod end;
+
+use std::process::ExitCode;
+
+use gdsync::wire::{Entry, Event, Operation};
+
+use end::{BULK, End, Outcome};
+
+/// Messages that go there and back, and bytes of each.
+const ROUNDS: usize = 20;
+const MESSAGE: usize = 1000;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.as_slice() {
+        [device] => End::follower(device).and_then(follow),
+        [device, address] => End::leader(device, address).and_then(lead),
+        _ => Err("proxy_pair DEVICE [ADDRESS]".into()),
+    };
+    match outcome {
+        Ok(()) => {
+            println!("all well");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn lead(mut end: End) -> Outcome {
+    // Each message in three pieces; the other end's stream sends back what it has received.
+    end.memory.write(0, &pattern(1, ROUNDS * MESSAGE))?;
+    for round in 0..ROUNDS {
+        end.post(BULK + round * MESSAGE, MESSAGE)?;
+    }
+    end.meet("echo")?;
+    for round in 0..ROUNDS {
+        let start = round * MESSAGE;
+        let pieces = [(start, 1), (start + 1, 299), (start + 300, 700)];
+        let pieces = pieces.map(|(offset, bytes)| end.region.segment(offset as u64, bytes));
+        end.ring(&Entry::send(&pieces).signalled())?;
+        end.wait_sent()?;
+        end.wait_received()?;
+    }
+    end.synchronize()?;
+    for round in 0..ROUNDS {
+        end.expect_sent(0x0a)?;
+        end.expect_received(round, Event::Received, MESSAGE)?;
+    }
+    end.compare("echo", BULK, &pattern(1, ROUNDS * MESSAGE))?;
+
+    end.memory.write(0, &pattern(2, BULK))?;
+    end.meet("write")?;
+    let all = end.region.segment(0, BULK as u32);
+    end.done(&Entry::write(end.far(BULK), &[all]).immediate(0x0102_0304), 9)?;
+    end.meet("read")?;
+    end.memory.write(0, &[0; BULK])?;
+    end.done(&Entry::read(end.far(0), &[all]), 0x10)?;
+    end.compare("read", 0, &pattern(3, BULK))?;
+
+    end.meet("atomic operations")?;
+    let (remote, word) = (end.far(BULK), end.region.segment(0, 8));
+    end.done(&Entry::new(Operation::FetchAdd { remote, add: 1 }, &[word]), 0x12)?;
+    end.compare("fetch and add", 0, &41_u64.to_ne_bytes())?;
+    let (compare, swap) = (42, 7);
+    end.done(
+        &Entry::new(Operation::CompareSwap { remote, compare, swap }, &[word]),
+        0x11,
+    )?;
+    end.compare("compare and swap", 0, &42_u64.to_ne_bytes())?;
+
+    for part in 0..3 {
+        let entry = Entry::write(end.far(part * 100), &[]).inline(&pattern(4, 300)[part * 100..][..100]);
+        end.ring(&entry)?;
+    }
+    end.done(&Entry::nop(), 0)?;
+    end.is_quiet()?;
+    end.meet("inline")?;
+
+    end.meet("denied")?;
+    let mut remote = end.far(0);
+    remote.key += 1;
+    end.ring(&Entry::write(remote, &[]).inline(b"denied").signalled())?;
+    end.ring(&Entry::write(end.far(0), &[]).inline(b"too late").signalled())?;
+    end.wait_sent()?;
+    end.wait_sent()?;
+    end.synchronize()?;
+    end.expect_failure("denied", 0x13)?;
+    end.expect_failure("flushed", 0x05)?;
+    end.meet("end")
+}
+
+fn follow(mut end: End) -> Outcome {
+    for round in 0..ROUNDS {
+        end.post(round * MESSAGE, MESSAGE)?;
+        // All of it is in the stream before the first message comes.
+        end.wait_received()?;
+        let message = end.region.segment((round * MESSAGE) as u64, MESSAGE as u32);
+        end.ring(&Entry::send(&[message]).signalled())?;
+    }
+    end.meet("echo")?;
+    end.synchronize()?;
+    for round in 0..ROUNDS {
+        end.expect_received(round, Event::Received, MESSAGE)?;
+        end.expect_sent(0x0a)?;
+    }
+    end.compare("echoed", 0, &pattern(1, ROUNDS * MESSAGE))?;
+
+    end.post(0, 0)?;
+    end.wait_received()?;
+    end.meet("write")?;
+    end.synchronize()?;
+    let immediate = 0x0102_0304;
+    end.expect_received(ROUNDS, Event::Written { immediate }, BULK)?;
+    end.compare("written", BULK, &pattern(2, BULK))?;
+    end.memory.write(0, &pattern(3, BULK))?;
+    end.meet("read")?;
+
+    end.memory.write(BULK, &41_u64.to_ne_bytes())?;
+    end.meet("atomic operations")?;
+    end.meet("inline")?;
+    end.compare("swapped", BULK, &7_u64.to_ne_bytes())?;
+    end.compare("inline", 0, &pattern(4, 300))?;
+
+    end.post(BULK, 8)?;
+    end.wait_received()?;
+    end.meet("denied")?;
+    end.synchronize()?;
+    end.expect_receive_failure()?;
+    end.compare("untouched", 0, &pattern(4, 300))?;
+    end.meet("end")
+}
+
+/// Bytes that tell their places, and these from others' of another seed.
+fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 7 + at / 251) as u8 ^ seed).collect()
+}

@@ -1,0 +1,70 @@
+//! What can go wrong with the proxy and its verbs device.
+
+use verbs::{PortState, RoadError};
+
+use crate::hca::Endpoint;
+
+/// Why the proxy cannot do it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The verbs device, or its library.
+    #[error("cannot {operation}: {source}")]
+    Verbs {
+        /// What was tried.
+        operation: &'static str,
+        /// Why not.
+        #[source]
+        source: verbs::Error,
+    },
+    /// The port is not up.
+    #[error("port {device}:{port} is {state:?} and must be Active: look at the link with `ibv_devinfo -d {device}`")]
+    PortDown {
+        /// The device.
+        device: String,
+        /// The port.
+        port: u8,
+        /// Its state.
+        state: PortState,
+    },
+    /// The port has no GID there, or none at all.
+    #[error("port {device}:{port} has no GID{}: `ibv_devinfo -v` shows those it has", index.map(|index| format!(" at index {index}")).unwrap_or_default())]
+    NoGid {
+        /// The device.
+        device: String,
+        /// The port.
+        port: u8,
+        /// The index that was asked for.
+        index: Option<u8>,
+    },
+    /// GPU memory that the card reaches by no road.
+    #[error(
+        "the card does not reach this GPU memory: by a dma-buf {dmabuf}; by a peer memory client (nvidia-peermem) {peermem}; \
+         register host memory, and copy between them"
+    )]
+    NoRoad {
+        /// Why not by a dma-buf.
+        dmabuf: RoadError,
+        /// Why not by its address.
+        peermem: RoadError,
+    },
+    /// A far side of another kind of HCA, or one whose address lacks what this port needs.
+    #[error("{far} says no {lacks}: both sides must be verbs devices, on links of one kind")]
+    Address {
+        /// The far side.
+        far: Endpoint,
+        /// What it lacks.
+        lacks: &'static str,
+    },
+    /// A queue pair that is connected already, or failed.
+    #[error("queue pair {qpn:#x} is connected already or has failed: make another")]
+    Spent {
+        /// Its number.
+        qpn: u32,
+    },
+}
+
+/// `operation` failed.
+pub(super) fn failed(operation: &'static str) -> impl FnOnce(verbs::Error) -> Error {
+    move |source| Error::Verbs { operation, source }
+}

@@ -1,0 +1,195 @@
+//! The HCA of machines where the GPU cannot ring a card's doorbell: a CPU thread watches the doorbell words of software's queues, posts
+//! what their entries ask for to an ordinary verbs queue pair, and writes what verbs complete as real completion entries. So a stream
+//! sends and waits by the same writes and waits as with a card, of any make, Soft-RoCE included.
+//!
+//! A reliable connection behind each queue pair; no datagrams. Keys of entries are the keys of verbs. What entries ask for that
+//! verbs cannot be asked (memory that is not registered here, more pieces than the device takes) completes with the syndrome that
+//! a card would write, in its turn. After an error all that is under way is flushed, and what is rung later too: no stream waits for
+//! what does not come. A request that the device itself never completes is the [`Watchdog`](crate::Watchdog)'s business.
+//!
+//! It differs from a card in this: a receive of memory that is not registered fails when it would be the next, not when a
+//! message arrives; a completion of a receive does not tell whether the sender asked for an event; of GPU memory the far side reaches
+//! the whole allocation; memory that a queue pair was given work with stays registered, for the far side too, until that queue pair is
+//! dropped; [`Patience::pause`] is the device's own.
+
+mod completions;
+mod create;
+mod engine;
+mod error;
+mod pair;
+mod port;
+mod receives;
+mod region;
+mod sends;
+mod syndrome;
+
+pub use error::Error;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
+use crate::{Place, Supply};
+use engine::Bell;
+use pair::{Link, Pair};
+use port::Port;
+use region::{Known, Regions};
+
+/// Which port of a device, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// The port, from 1.
+    pub port: u8,
+    /// The index of its GID; without it RoCE takes the best there is ([`verbs::Gid::best`]), and InfiniBand none.
+    pub gid_index: Option<u8>,
+    /// An unanswered packet is sent again after 4.096 µs times two to the power of this; seven times, before the far side is taken
+    /// for gone.
+    pub timeout: u8,
+}
+
+impl Default for Options {
+    /// The first port, its best GID, 18: a packet is sent again after one second.
+    fn default() -> Self {
+        Self {
+            port: 1,
+            gid_index: None,
+            timeout: 18,
+        }
+    }
+}
+
+/// An HCA by proxy. Dropped, its thread ends: what was rung and posted is flushed, and what is rung after that is heard no more.
+#[derive(Debug)]
+pub struct ProxyHca {
+    shared: Arc<Shared>,
+    supply: Supply,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread, the queue pairs and the regions share.
+#[derive(Debug)]
+struct Shared {
+    port: Port,
+    bell: Bell,
+    state: Mutex<State>,
+}
+
+/// What the thread works on, and what those who make and destroy queue pairs change.
+#[derive(Debug, Default)]
+struct State {
+    /// By a number of their own: verbs give a queue pair's number again once it is destroyed.
+    pairs: BTreeMap<u64, Pair>,
+    next: u64,
+    regions: Regions,
+}
+
+impl Shared {
+    /// A panic elsewhere leaves at worst an entry without its completion.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// All queue pairs fail.
+    fn give_up(&mut self) {
+        for pair in self.pairs.values_mut().filter(|pair| !pair.failed) {
+            completions::fail(pair);
+        }
+    }
+}
+
+impl ProxyHca {
+    /// An HCA on a port of an open device, whose queues are made of `supply`. The device's events are taken by its thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PortDown`], [`Error::NoGid`], [`Error::Verbs`]; [`crate::Error::Thread`].
+    pub fn open(supply: Supply, context: &verbs::Context, options: Options) -> Result<Self, crate::Error> {
+        let shared = Arc::new(Shared {
+            port: Port::open(context, options)?,
+            bell: Bell::default(),
+            state: Mutex::default(),
+        });
+        let served = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name(format!("proxy {}", context.name()))
+            .spawn(move || engine::serve(&served))
+            .map_err(crate::Error::Thread)?;
+        Ok(Self {
+            shared,
+            supply,
+            thread: Some(thread),
+        })
+    }
+
+    /// The queue pair of this number that is connected to nobody, for who connects it.
+    fn take(&self, qpn: u32) -> Result<(u64, Endpoint, verbs::QueuePair<verbs::Init>), crate::Error> {
+        let mut state = self.shared.lock();
+        let mut known = false;
+        for (&number, pair) in state.pairs.iter_mut().filter(|(_, pair)| pair.endpoint.qpn == qpn) {
+            known = true;
+            match std::mem::replace(&mut pair.link, Link::Connecting) {
+                Link::Init(link) => return Ok((number, pair.endpoint, link)),
+                other => pair.link = other,
+            }
+        }
+        Err(match known {
+            true => Error::Spent { qpn }.into(),
+            false => crate::Error::NoQueuePair { qpn },
+        })
+    }
+}
+
+impl Hca for ProxyHca {
+    fn create(&self, request: &Request) -> Result<QueuePair, crate::Error> {
+        create::create(&self.shared, &self.supply, request)
+    }
+
+    fn connect(&self, near: Endpoint, far: Endpoint, patience: Patience) -> Result<(), crate::Error> {
+        let path = self.shared.port.check(far)?;
+        let (number, near, link) = self.take(near.qpn)?;
+        // Without the lock: the way to the far side may have to be found first.
+        let first_packet = near.path.map_or(0, |path| path.first_packet);
+        let joined = self.shared.port.join(link, first_packet, (far, path), patience);
+        let mut state = self.shared.lock();
+        let Some(pair) = state.pairs.get_mut(&number) else {
+            return Err(crate::Error::NoQueuePair { qpn: near.qpn });
+        };
+        let outcome = match joined {
+            Ok(link) if !pair.failed => {
+                pair.link = Link::Ready(link);
+                pair.far = far.qpn;
+                Ok(())
+            }
+            Ok(_) => Err(Error::Spent { qpn: near.qpn }.into()),
+            // What verbs have of it is gone.
+            Err(error) => {
+                completions::fail(pair);
+                Err(error.into())
+            }
+        };
+        drop(state);
+        self.shared.bell.wake();
+        outcome
+    }
+
+    fn register(&self, place: &Place, access: Access) -> Result<Region, crate::Error> {
+        let known = Known::register(&self.shared.port.domain, place, access)?;
+        let (local, remote) = (known.region.local_key(), known.region.remote().rkey);
+        self.shared.lock().regions.add(known);
+        let registered = region::Registered::new(Arc::clone(&self.shared), local);
+        Ok(Region::new(place, local, remote, Box::new(registered)))
+    }
+}
+
+impl Drop for ProxyHca {
+    fn drop(&mut self) {
+        self.shared.bell.close();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The port of a verbs device that queue pairs are made on, and how they are joined with others.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
+use verbs::{
+    Access, Address, Behaviour, CompletionQueue, Context, Domain, Gid, Init, LinkLayer, MOST_PIECES, Peer, PortState,
+    QueuePair, QueuePairOptions, Route, Rts, Transport,
+};
+
+use super::error::{Error, failed};
+use super::{Options, pair};
+use crate::hca::{Endpoint, Path, Patience, Request};
+
+/// An open port.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub domain: Domain,
+    options: Options,
+    lid: u16,
+    /// On Ethernet always, on InfiniBand where it was asked for.
+    gid: Option<Gid>,
+    mtu: u32,
+    reads: u8,
+    /// The most requests of a queue.
+    requests: u32,
+}
+
+/// A verbs queue pair, and how much it holds.
+pub(super) struct Made {
+    pub pair: QueuePair<Init>,
+    pub sent: CompletionQueue,
+    pub received: CompletionQueue,
+    pub room: pair::Room,
+}
+
+/// Reads at once that are asked for at most: what most cards have.
+const READS: u8 = 16;
+/// Numbers of packets have so many bits.
+const PACKET: u32 = 0xff_ffff;
+/// As cards write "for ever", and the most besides.
+const FOR_EVER: u8 = 7;
+
+impl Port {
+    pub(super) fn open(context: &Context, options: Options) -> Result<Self, Error> {
+        let (number, device) = (options.port, || context.name().to_owned());
+        let found = context.port(number).map_err(failed("ask the port"))?;
+        if found.state != PortState::Active {
+            let (device, port, state) = (device(), number, found.state);
+            return Err(Error::PortDown { device, port, state });
+        }
+        let limits = context.limits().map_err(failed("ask what the device holds"))?;
+        let ethernet = found.link_layer == LinkLayer::Ethernet;
+        let gid = if ethernet || options.gid_index.is_some() {
+            let table = context.gids(found.gids).map_err(failed("read the port's GIDs"))?;
+            let gid = match options.gid_index {
+                Some(index) => table
+                    .into_iter()
+                    .find(|gid| (gid.port, gid.index) == (number.into(), index.into())),
+                None => Gid::best(&table, number),
+            };
+            let index = options.gid_index;
+            Some(gid.ok_or_else(|| Error::NoGid {
+                device: device(),
+                port: number,
+                index,
+            })?)
+        } else {
+            None
+        };
+        Ok(Self {
+            domain: context.domain().map_err(failed("take a protection domain"))?,
+            options,
+            lid: found.lid,
+            gid,
+            mtu: found.active_mtu.unwrap_or(1024),
+            reads: limits.reads.clamp(1, READS),
+            requests: u32::try_from(limits.requests).unwrap_or(u32::MAX).max(1),
+        })
+    }
+
+    /// A queue pair for these queues. Of the pieces of a request it has as many as the device gives, which does not say how many that
+    /// is.
+    pub(super) fn queue_pair(&self, request: &Request) -> Result<Made, Error> {
+        let context = self.domain.context();
+        let (sends, receives) = (
+            request.send_blocks.min(self.requests),
+            request.receives.min(self.requests),
+        );
+        let sent = context.completions(sends).map_err(failed("make a completion queue"))?;
+        let received = context
+            .completions(receives)
+            .map_err(failed("make a completion queue"))?;
+        let mut pieces = MOST_PIECES as u32;
+        loop {
+            let options = QueuePairOptions {
+                transport: Transport::Rc,
+                send_depth: sends,
+                receive_depth: receives,
+                send_pieces: pieces,
+                receive_pieces: pieces.min(request.receive_segments),
+                inline_bytes: 0,
+            };
+            match self.domain.queue_pair(options, &sent, &received) {
+                Ok(pair) => {
+                    let pair = pair.init(self.options.port, Access::ALL, 0);
+                    return Ok(Made {
+                        pair: pair.map_err(failed("give a queue pair its port"))?,
+                        sent,
+                        received,
+                        room: pair::Room { sends, receives },
+                    });
+                }
+                Err(_) if pieces > 1 => pieces /= 2,
+                Err(source) => return Err(failed("make a queue pair")(source)),
+            }
+        }
+    }
+
+    /// How a queue pair of this port is reached. The number of its first packet is one that packets of an earlier queue pair of the
+    /// same number are not taken for.
+    pub(super) fn endpoint(&self, qpn: u32) -> Endpoint {
+        let path = Path {
+            gid: self.gid.map(|gid| gid.address),
+            first_packet: RandomState::new().build_hasher().finish() as u32 & PACKET,
+            mtu: self.mtu,
+            reads: self.reads,
+        };
+        let lid = self.lid;
+        Endpoint {
+            lid,
+            qpn,
+            path: Some(path),
+        }
+    }
+
+    /// Whether the far side's address has what this port needs.
+    pub(super) fn check(&self, far: Endpoint) -> Result<Path, Error> {
+        let path = far.path.ok_or(Error::Address { far, lacks: "path" })?;
+        match (self.gid, path.gid) {
+            (Some(_), None) => Err(Error::Address { far, lacks: "GID" }),
+            (None, _) if far.lid == 0 => Err(Error::Address { far, lacks: "LID" }),
+            _ => Ok(path),
+        }
+    }
+
+    /// Joins a queue pair with the far one.
+    pub(super) fn join(
+        &self,
+        pair: QueuePair<Init>,
+        first_packet: u32,
+        (far, path): (Endpoint, Path),
+        patience: Patience,
+    ) -> Result<QueuePair<Rts>, Error> {
+        let route = Route::of(self.options.port, self.gid.map_or(0, |gid| gid.index as u8));
+        let peer = Peer {
+            address: Address {
+                lid: far.lid,
+                gid: self.gid.and(path.gid),
+            },
+            queue_pair: far.qpn,
+            first_packet: path.first_packet,
+        };
+        let retries = patience.retries.and_then(|retries| u8::try_from(retries).ok());
+        let behaviour = Behaviour {
+            timeout: self.options.timeout,
+            reads: self.reads.min(path.reads).max(1),
+            receiver_retries: match patience.retries {
+                None => FOR_EVER,
+                Some(_) => retries.unwrap_or(FOR_EVER).min(FOR_EVER - 1),
+            },
+            ..Behaviour::of(self.mtu.min(path.mtu))
+        };
+        let pair = pair.ready_to_receive(route, peer, behaviour);
+        let pair = pair.map_err(failed("connect a queue pair with the far side"))?;
+        let pair = pair.ready_to_send(first_packet, behaviour);
+        pair.map_err(failed("make a queue pair ready to send"))
+    }
+}

@@ -1,0 +1,51 @@
+//! The receive ring: entries that software posts are posted to verbs as they appear.
+
+use verbs::Piece;
+
+use super::pair::{Link, Pair};
+use super::region::Regions;
+use crate::Error;
+use crate::wire::{DataSegment, Syndrome};
+
+/// Gives verbs the receives that were posted and that they have room for; whether anything was done.
+///
+/// A receive that names memory which is not registered a card finds out when a message arrives. Verbs cannot have it at all: it
+/// fails when it would be the next.
+pub(super) fn post(pair: &mut Pair, regions: &Regions) -> bool {
+    let mut worked = false;
+    while pair.unusable.is_none() && (pair.receives.len() as u32) < pair.room.receives && pair.receive.is_posted() {
+        if matches!(pair.link, Link::Connecting | Link::Gone) {
+            break;
+        }
+        let (counter, segments) = pair.receive.take();
+        match give(pair, regions, counter, segments) {
+            Ok(()) => pair.receives.push_back(counter),
+            Err(syndrome) => pair.unusable = Some((counter, syndrome)),
+        }
+        worked = true;
+    }
+    if pair.receives.is_empty()
+        && let Some((counter, syndrome)) = pair.unusable.take()
+    {
+        pair.receive_failed(counter, syndrome, 0);
+        pair.broken = true;
+        worked = true;
+    }
+    worked
+}
+
+fn give(
+    pair: &mut Pair,
+    regions: &Regions,
+    counter: u16,
+    segments: Result<Vec<DataSegment>, Error>,
+) -> Result<(), Syndrome> {
+    let segments = segments.map_err(|_| Syndrome::LocalOperation)?;
+    let pieces: Vec<Piece<'_>> = regions.pieces(&segments, true).map_err(|_| Syndrome::LocalProtection)?;
+    let given = match &mut pair.link {
+        Link::Init(link) => link.receive(counter.into(), &pieces),
+        Link::Ready(link) => link.receive(counter.into(), &pieces),
+        Link::Connecting | Link::Gone => return Err(Syndrome::LocalOperation),
+    };
+    given.map_err(|_| Syndrome::LocalOperation)
+}

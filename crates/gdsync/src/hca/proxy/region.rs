@@ -1,0 +1,114 @@
+//! Registered memory: verbs regions by their local keys, and the pieces of them that entries name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use verbs::{Domain, Piece, Road};
+
+use super::Shared;
+use super::error::{Error, failed};
+use crate::hca::Access;
+use crate::wire::DataSegment;
+use crate::{Place, Whole};
+
+/// The memory that is registered, by local key.
+#[derive(Debug, Default)]
+pub(super) struct Regions(HashMap<u32, Known>);
+
+/// A place that is registered.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub region: verbs::Region,
+    place: Place,
+    /// Where the place starts in the region.
+    start: usize,
+    access: Access,
+}
+
+/// The key, the range or the right is not there.
+#[derive(Debug)]
+pub(super) struct NotAllowed;
+
+impl Known {
+    /// Registers a place with a device. Of host memory the far side reaches the place, of GPU memory all that it is a part of: a
+    /// dma-buf is of whole pages.
+    pub(super) fn register(domain: &Domain, place: &Place, access: Access) -> Result<Self, Error> {
+        let wanted = verbs::Access {
+            // Verbs give no right to write from afar without this one.
+            local_write: access.local_write || access.remote_write || access.remote_atomic,
+            remote_write: access.remote_write,
+            remote_read: access.remote_read,
+            remote_atomic: access.remote_atomic,
+            relaxed_ordering: false,
+        };
+        let (memory, start) = place.whole();
+        let (region, start) = match memory {
+            Whole::Host(memory) => {
+                let part = start..start + place.len();
+                let region = domain.register_host_part(memory, part, wanted);
+                (region.map_err(failed("register host memory"))?, 0)
+            }
+            Whole::Device(memory) => {
+                let region = match domain.register_by(Road::Dmabuf, memory, wanted) {
+                    Ok(region) => region,
+                    Err(dmabuf) => match domain.register_by(Road::Peermem, memory, wanted) {
+                        Ok(region) => region,
+                        Err(peermem) => return Err(Error::NoRoad { dmabuf, peermem }),
+                    },
+                };
+                (region, start)
+            }
+        };
+        Ok(Self {
+            region,
+            place: place.clone(),
+            start,
+            access,
+        })
+    }
+}
+
+impl Regions {
+    pub(super) fn add(&mut self, known: Known) {
+        self.0.insert(known.region.local_key(), known);
+    }
+
+    /// The pieces of these segments; to be written by this side's work, or read.
+    pub(super) fn pieces(&self, segments: &[DataSegment], written: bool) -> Result<Vec<Piece<'_>>, NotAllowed> {
+        let find = |segment: &DataSegment| {
+            let known = self
+                .0
+                .get(&segment.key)
+                .filter(|known| !written || known.access.local_write);
+            let known = known.ok_or(NotAllowed)?;
+            let offset = segment.address.checked_sub(known.place.address()).ok_or(NotAllowed)?;
+            let offset = usize::try_from(offset).map_err(|_| NotAllowed)?;
+            let part = known.place.part(offset, segment.length as usize);
+            let offset = part.map(|_| known.start + offset).map_err(|_| NotAllowed)?;
+            let piece = known.region.piece(offset, segment.length as usize);
+            piece.map_err(|_| NotAllowed)
+        };
+        segments.iter().map(find).collect()
+    }
+}
+
+/// Deregisters memory when it falls. Verbs end the registration with the last queue pair that was given work with it.
+#[derive(Debug)]
+pub(super) struct Registered {
+    shared: Arc<Shared>,
+    key: u32,
+}
+
+impl Registered {
+    pub(super) fn new(shared: Arc<Shared>, key: u32) -> Self {
+        Self { shared, key }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let known = self.shared.lock().regions.0.remove(&self.key);
+        // Let go without the lock.
+        drop(known);
+    }
+}

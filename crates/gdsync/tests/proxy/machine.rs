@@ -1,0 +1,66 @@
+//! A process with the simulated libibverbs: it reads its machine once a process, so each case is a process of its own, and the
+//! test starts itself.
+
+use std::process::Command;
+
+use fake_nvml_build::verbs;
+use serde_json::{Value, json};
+
+/// Set for the process that uses the library: the test that is meant.
+const CASE: &str = "GDSYNC_PROXY_CASE";
+
+/// Two InfiniBand cards of a port each.
+pub fn infiniband() -> Value {
+    json!({"verbs": {"devices": [
+        {"name": "mlx5_0", "guid": "9803:9b03:0000:0001", "ports": [{"lid": 7}]},
+        {"name": "mlx5_1", "guid": "9803:9b03:0000:0002", "ports": [{"lid": 9}]},
+    ]}})
+}
+
+/// Two RoCE cards of a port each.
+pub fn roce() -> Value {
+    let port = |last: u8| {
+        json!([{"link_layer": "ethernet", "active_mtu": 1024, "gids": [
+            {"gid": format!("fe80::{last}"), "type": "roce2", "ifindex": 3},
+            {"gid": format!("::ffff:192.0.2.{last}"), "type": "roce2", "ifindex": 3},
+        ]}])
+    };
+    json!({"verbs": {"devices": [
+        {"name": "mlx5_0", "guid": "9803:9b03:0000:0001", "ports": port(1)},
+        {"name": "mlx5_1", "guid": "9803:9b03:0000:0002", "ports": port(2)},
+    ]}})
+}
+
+/// The InfiniBand machine whose first card has these members besides.
+pub fn with(member: &str, value: Value) -> Value {
+    let mut machine = infiniband();
+    machine["verbs"]["devices"][0][member] = value;
+    machine
+}
+
+/// Runs `case` in a process of its own for each of these machines; it is given which.
+pub fn on(test: &str, machines: &[Value], case: impl FnOnce(usize)) {
+    if let Ok(meant) = std::env::var(CASE) {
+        if let Some((name, number)) = meant.split_once(' ')
+            && name == test
+        {
+            case(number.parse().expect("a number"));
+        }
+        return;
+    }
+    let library = verbs::build().expect("the simulated libibverbs");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("machine.json");
+    for (number, machine) in machines.iter().enumerate() {
+        std::fs::write(&file, machine.to_string()).expect("a file");
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--exact", test, "--nocapture"]);
+        command.env(CASE, format!("{test} {number}"));
+        command.envs(verbs::environment(&library, &file));
+        let output = command.output().expect("it starts");
+        let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+        // A name that is no test's would pass without a call.
+        let has_run = said[0].contains("1 passed");
+        assert!(output.status.success() && has_run, "{machine}: {}", said.concat());
+    }
+}

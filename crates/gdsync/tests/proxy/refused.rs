@@ -1,0 +1,87 @@
+//! What is refused at once, and says why.
+
+use gdrcopy::{BackendKind, Gdr};
+use gdsync::hca::proxy::{Error as ProxyError, Options, ProxyHca};
+use gdsync::hca::{Access, Endpoint, Hca as _, Patience};
+use gdsync::{Error, Home, Supply};
+use gpu::Gpu;
+use serde_json::json;
+
+use crate::machine::{infiniband, on, roce, with};
+use crate::side::{SMALL, Side};
+
+fn open(options: Options) -> Result<ProxyHca, Error> {
+    let supply = Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
+    let context = verbs::Context::open("mlx5_0").unwrap();
+    ProxyHca::open(supply, &context, options)
+}
+
+#[test]
+fn a_port_that_is_down_and_a_gid_that_is_not_there() {
+    let test = "refused::a_port_that_is_down_and_a_gid_that_is_not_there";
+    let mut none = roce();
+    none["verbs"]["devices"][0]["ports"][0]["gids"] = json!([null]);
+    on(
+        test,
+        &[with("ports", json!([{"state": "down"}])), none, roce()],
+        |number| {
+            let gid_index = (number == 2).then_some(5);
+            let options = Options {
+                gid_index,
+                ..Options::default()
+            };
+            let refused = open(options).expect_err("it is refused").to_string();
+            let says = [
+                "port mlx5_0:1 is Down",
+                "port mlx5_0:1 has no GID:",
+                "port mlx5_0:1 has no GID at index 5",
+            ][number];
+            assert!(refused.starts_with(says), "{refused}");
+        },
+    );
+}
+
+#[test]
+fn gpu_memory_without_a_road_names_both() {
+    let test = "refused::gpu_memory_without_a_road_names_both";
+    on(test, &[infiniband()], |_| {
+        let supply = Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
+        let memory = supply.place(Home::Gpu, 4096).unwrap();
+        let refused = open(Options::default()).unwrap().register(&memory, Access::ALL);
+        let refused = refused.expect_err("a simulated GPU's memory");
+        assert!(
+            matches!(refused, Error::Proxy(ProxyError::NoRoad { .. })),
+            "{refused:?}"
+        );
+        let text = refused.to_string();
+        assert_eq!(
+            text.matches("memory of a simulated GPU is not registered").count(),
+            2,
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn a_far_side_of_another_kind_and_a_second_connection() {
+    let test = "refused::a_far_side_of_another_kind_and_a_second_connection";
+    on(test, &[infiniband(), roce()], |number| {
+        let side = Side::new("mlx5_0", &SMALL());
+        let near = side.pair.endpoint;
+        let connect = |near, far| side.hca.connect(near, far, Patience::default());
+        let lacks = |far| match connect(near, far) {
+            Err(Error::Proxy(ProxyError::Address { lacks, .. })) => lacks,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(lacks(Endpoint::new(9, 1)), "path");
+        let other = "0/000001/000000/4096/1/-".parse().unwrap();
+        assert_eq!(lacks(other), ["LID", "GID"][number]);
+        let nobody = Endpoint { qpn: 0x77, ..near };
+        assert!(matches!(connect(nobody, near), Err(Error::NoQueuePair { qpn: 0x77 })));
+        connect(near, near).unwrap();
+        assert!(matches!(
+            connect(near, near),
+            Err(Error::Proxy(ProxyError::Spent { .. }))
+        ));
+    });
+}

@@ -1,0 +1,155 @@
+//! A side of a connection: an HCA by proxy with a queue pair, some registered memory, and a stream of a simulated GPU.
+
+use std::time::{Duration, Instant};
+
+use gdsync::hca::proxy::{Options, ProxyHca};
+use gdsync::hca::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
+use gdsync::queue::CompletionQueue;
+use gdsync::wire::{Completion, DataSegment, Entry, Event};
+use gdsync::{Home, Place, Supply};
+use gpu::{Gpu, Stream};
+
+/// What is not there by then never comes.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of a side's memory.
+pub const BYTES: usize = 8192;
+
+pub struct Side {
+    pub hca: ProxyHca,
+    pub pair: QueuePair,
+    pub memory: Place,
+    pub region: Region,
+    pub stream: Stream,
+}
+
+impl Side {
+    pub fn new(device: &str, request: &Request) -> Self {
+        let supply = Supply::new(Gpu::sim(), None);
+        let context = verbs::Context::open(device).unwrap();
+        let hca = ProxyHca::open(supply.clone(), &context, Options::default()).unwrap();
+        let memory = supply.place(Home::Host, BYTES).unwrap();
+        Self {
+            pair: hca.create(request).unwrap(),
+            region: hca.register(&memory, Access::ALL).unwrap(),
+            stream: supply.gpu().stream().unwrap(),
+            memory,
+            hca,
+        }
+    }
+
+    /// Connects it. The far endpoint goes as text, as it would between machines.
+    pub fn connect(&self, far: &Self, patience: Patience) {
+        let far: Endpoint = far.pair.endpoint.to_string().parse().unwrap();
+        self.hca.connect(self.pair.endpoint, far, patience).unwrap();
+    }
+
+    /// A piece of its memory.
+    pub fn at(&self, offset: u64, length: u32) -> DataSegment {
+        self.region.segment(offset, length)
+    }
+
+    pub fn fill(&self, offset: usize, bytes: &[u8]) {
+        self.memory.write(offset, bytes).unwrap();
+    }
+
+    pub fn seen(&self, offset: usize, bytes: usize) -> Vec<u8> {
+        let mut seen = vec![0; bytes];
+        self.memory.read(offset, &mut seen).unwrap();
+        seen
+    }
+
+    /// Prepares an entry and has the stream ring its doorbell; its counter.
+    pub fn ring(&mut self, entry: &Entry) -> u16 {
+        let prepared = self.pair.send.prepare(entry).unwrap();
+        self.stream.batch(&prepared.operations().unwrap()).unwrap();
+        prepared.counter()
+    }
+
+    /// The stream waits for the next completion of sends.
+    pub fn wait_sent(&mut self) {
+        let wait = self.pair.send_completions.take_wait().unwrap();
+        self.stream.batch(&wait.operations(true).unwrap()).unwrap();
+    }
+
+    /// The stream waits for the next completion of receives.
+    pub fn wait_received(&mut self) {
+        let wait = self.pair.receive_completions.take_wait().unwrap();
+        self.stream.batch(&wait.operations(true).unwrap()).unwrap();
+    }
+
+    /// All that was put into the stream is done.
+    pub fn synchronize(&self) {
+        self.stream.synchronize_within(PATIENCE).unwrap();
+    }
+
+    /// A stream rings the entry's doorbell and waits; its completion.
+    pub fn sent(&mut self, entry: &Entry) -> Completion {
+        let counter = self.ring(entry);
+        self.wait_sent();
+        self.synchronize();
+        let completion = self.next_sent();
+        assert_eq!(completion.counter, counter);
+        completion
+    }
+
+    /// The next completion of sends, which is told to the queue.
+    pub fn next_sent(&mut self) -> Completion {
+        let completion = next(&mut self.pair.send_completions);
+        self.pair.send.complete(&completion).unwrap();
+        completion
+    }
+
+    /// The next completion of receives, likewise.
+    pub fn next_received(&mut self) -> Completion {
+        let completion = next(&mut self.pair.receive_completions);
+        self.pair.receive.complete(&completion).unwrap();
+        completion
+    }
+
+    /// Syndrome and vendor's of the next completion of sends.
+    pub fn next_failed(&mut self) -> (u8, u8) {
+        failure(&self.next_sent())
+    }
+}
+
+/// Syndrome and vendor's of a completion that is an error.
+pub fn failure(completion: &Completion) -> (u8, u8) {
+    match completion.event {
+        Event::SendFailed(failed) | Event::ReceiveFailed(failed) => (failed.syndrome.code(), failed.vendor),
+        _ => panic!("{completion:?}"),
+    }
+}
+
+fn next(queue: &mut CompletionQueue) -> Completion {
+    let begun = Instant::now();
+    loop {
+        if let Some(completion) = queue.poll().unwrap() {
+            return completion;
+        }
+        assert!(begun.elapsed() < PATIENCE, "no completion");
+        std::thread::yield_now();
+    }
+}
+
+/// Two sides that are connected, of the two cards.
+pub fn joined(request: &Request, patience: Patience) -> (Side, Side) {
+    let sides = (Side::new("mlx5_0", request), Side::new("mlx5_1", request));
+    sides.0.connect(&sides.1, patience);
+    sides.1.connect(&sides.0, patience);
+    sides
+}
+
+/// Small rings: eight blocks, four receives, completion queues of eight.
+pub const SMALL: fn() -> Request = || Request {
+    send_blocks: 8,
+    receives: 4,
+    receive_segments: 2,
+    send_completions: 8,
+    receive_completions: 8,
+    ..Request::default()
+};
+
+/// Bytes that tell their places, and these from others' of another seed.
+pub fn bytes(seed: u8, count: usize) -> Vec<u8> {
+    (0..count).map(|at| (at * 7 + at / 251) as u8 ^ seed).collect()
+}

@@ -1,0 +1,45 @@
+//! GPUDirect Async by a proxy: streams of simulated GPUs in two machines, and Soft-RoCE between them.
+
+use std::fs;
+
+use crate::{built, in_machine};
+
+#[test]
+fn streams_of_two_machines_send_to_each_other_through_the_proxy() {
+    let Some(files) = in_machine("two-guests", "async-pair", vec![built("examples/proxy_pair")]) else {
+        return;
+    };
+    let said = |guest: u8| {
+        let path = files.join(format!("guest{guest}")).join("proxy_pair.txt");
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(text.ends_with("all well\n"), "{text}");
+        let done = text.lines().filter_map(|line| line.strip_prefix("ok: "));
+        done.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (leads, follows) = (said(2), said(1));
+    // Twenty messages of 1000 bytes that the other end's stream sent back; then each operation.
+    assert_eq!(
+        leads[..4],
+        [
+            "echo, 20000 bytes",
+            "read, 65536 bytes",
+            "fetch and add, 8 bytes",
+            "compare and swap, 8 bytes",
+        ]
+    );
+    assert!(leads[4].contains("REMOTE_ACCESS_ERR, syndrome 0x13"), "{leads:?}");
+    assert!(leads[5].contains("WR_FLUSH_ERR, syndrome 0x05"), "{leads:?}");
+    assert_eq!(
+        follows[..4],
+        [
+            "echoed, 20000 bytes",
+            "written, 65536 bytes",
+            "swapped, 8 bytes",
+            "inline, 300 bytes",
+        ]
+    );
+    assert_eq!(
+        (leads.len(), follows.len(), &*follows[5]),
+        (6, 6, "untouched, 300 bytes")
+    );
+}
