@@ -1,5 +1,6 @@
 //! Latency: one message there, one back, over and over, each answered as soon as it is seen.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use verbs::{Request, Work};
@@ -108,9 +109,16 @@ fn sent(
         ..Request::new(0, work, &pieces)
     };
     let mut posted = count.min(BUFFERS);
+    let taken = Cell::new(false);
     let send = |joined: &mut Joined, control: &mut dyn Control, turn| {
         end.leave(0, bytes)?;
-        post(joined, request, (turn, count), control)
+        post(joined, request, (turn, count), control)?;
+        // Another buffer for the one that was taken, while the message is on its way: others are there until then.
+        if taken.take() && posted < count {
+            posted += 1;
+            joined.pair.receive(0, &[into])?;
+        }
+        Ok(())
     };
     let arrives = |joined: &mut Joined, control: &mut dyn Control, _| {
         let arrived = joined.received.wait(control).map(drop);
@@ -119,10 +127,7 @@ fn sent(
             joined.sent.look()?;
         }
         arrived?;
-        if posted < count {
-            posted += 1;
-            joined.pair.receive(0, &[into])?;
-        }
+        taken.set(true);
         end.arrive(half, bytes)
     };
     alternate((joined, control), count, first, send, arrives)
