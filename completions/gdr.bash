@@ -590,7 +590,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__async)
-            opts="-v -h --gpu --sim --quick --full --size --profile --format --hca --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --profile --format --hca --device --gid-index --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -613,7 +613,19 @@ _gdr() {
                     return 0
                     ;;
                 --hca)
-                    COMPREPLY=($(compgen -W "sim" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "proxy sim" -- "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gid-index)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --sysroot)

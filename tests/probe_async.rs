@@ -6,9 +6,23 @@ use std::io::Read as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use fake_nvml_build::verbs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{Gdr, Run};
+
+/// With a simulated card, which moves bytes within a process.
+fn with_card(more: &[&str]) -> Run {
+    let library = verbs::build().expect("the simulated libibverbs");
+    let environment = verbs::environment(&library, &verbs::machine("two"));
+    let gdr = Gdr::new().args(SIM).args(["--hca", "proxy"]).args(more);
+    let run = environment
+        .into_iter()
+        .fold(gdr, |gdr, (name, value)| gdr.env(name, value))
+        .run();
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    run
+}
 
 const SIM: [&str; 4] = ["probe", "async", "--sim", "--quick"];
 
@@ -90,15 +104,9 @@ fn a_software_hca_has_doorbells_and_a_loop_and_every_output_says_that_it_is_none
         report["notes"]
     );
 
-    for format in ["table", "curve", "svg"] {
-        let run = probe(&["--hca", "sim", "--format", format]);
-        assert_eq!(run.code, 0, "{}", run.stderr);
-        assert!(
-            run.stdout.contains("SIMULATED: no GPU took part"),
-            "{format}: {}",
-            run.stdout
-        );
-        assert!(run.stdout.contains("HCA is SIMULATED"), "{format}: {}", run.stdout);
+    let svg = probe(&["--hca", "sim", "--format", "svg"]).stdout;
+    for words in ["SIMULATED: no GPU took part", "The HCA is SIMULATED"] {
+        assert!(svg.contains(words), "{words}: {svg}");
     }
 }
 
@@ -113,6 +121,8 @@ fn the_table_has_a_row_for_each_latency_and_the_curve_is_a_histogram() {
         "a message round the loop, by the CPU (1 KiB)",
         "driven by the stream a message takes",
         "every byte is right",
+        "SIMULATED: no GPU took part",
+        "HCA is SIMULATED",
     ] {
         assert!(table.contains(words), "{words}: {table}");
     }
@@ -161,4 +171,42 @@ fn an_interruption_ends_it_soon_with_what_it_has() {
         "{}",
         report["notes"]
     );
+}
+
+#[test]
+fn a_proxy_has_the_stream_drive_any_card() {
+    let run = with_card(&["--device", "mlx5_1:1", "--format", "json"]);
+    assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
+    let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let results = report["results"].as_array().expect("results");
+    for name in [
+        "async.doorbell.latency",
+        "async.loopback.stream.latency",
+        "async.loopback.cpu.latency",
+    ] {
+        let found = results.iter().find(|result| result["name"] == name).expect(name);
+        assert_eq!(
+            (&found["backend"], &found["verdict"]),
+            (&"cuda-sim+proxy".into(), &"ok".into()),
+            "{found}"
+        );
+    }
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("posts what they ask for to mlx5_1:1"), "{notes}");
+    // A simulated GPU's memory is no card's to reach.
+    assert!(notes.contains("messages lie in pinned host memory"), "{notes}");
+}
+
+#[test]
+fn a_card_that_is_not_there_and_a_library_that_is_not_are_told() {
+    let run = with_card(&["--device", "mlx5_9", "--format", "json"]);
+    assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
+    assert!(
+        run.stdout.contains("libibverbs serves no device 'mlx5_9' here"),
+        "{}",
+        run.stdout
+    );
+    let run = probe(&["--device", "mlx5_0"]);
+    assert_eq!(run.code, 2, "{}", run.stdout);
+    assert!(run.stderr.contains("--hca proxy"), "{}", run.stderr);
 }

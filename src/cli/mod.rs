@@ -14,8 +14,8 @@ pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
-    AsyncHca, ByteSize, CopyBackend, CopyProbe, HostProbe, NumaChoice, P2pProbe, Probe, ProbeFormat, ProbeWhat,
-    RdmaMemory, RdmaProbe, RdmaRoad, Scope,
+    AsyncHca, AsyncProbe, ByteSize, CopyBackend, CopyProbe, HostProbe, NumaChoice, P2pProbe, Probe, ProbeFormat,
+    ProbeWhat, RdmaMemory, RdmaProbe, RdmaRoad, Scope,
 };
 pub use style::style;
 

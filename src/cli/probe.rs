@@ -177,11 +177,21 @@ pub struct AsyncProbe {
     /// Who is behind the queues; without one, doorbells and completions are left out
     #[arg(long, value_name = "HCA", value_enum)]
     pub hca: Option<AsyncHca>,
+
+    /// The proxy's card, as in mlx5_0 or mlx5_0:1 [default: of each GPU the best one]
+    #[arg(long, short, value_name = "DEVICE")]
+    pub device: Option<DevicePort>,
+
+    /// The GID's index at the proxy's port [default: RoCE v2 with an IPv4 address first]
+    #[arg(long, value_name = "INDEX")]
+    pub gid_index: Option<u8>,
 }
 
 /// Who is behind the queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AsyncHca {
+    /// A thread of the CPU that posts to any RDMA device, for machines where the GPU rings no doorbells.
+    Proxy,
     /// A software HCA: a thread of the CPU; every output says so.
     Sim,
 }

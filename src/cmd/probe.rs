@@ -11,8 +11,8 @@ use super::machine::Machine;
 use super::profiles::expectations;
 use super::promised::promised;
 use crate::cli::{
-    self, AsyncHca, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory, RdmaProbe,
-    RdmaRoad, Rendezvous, style,
+    self, AsyncHca, AsyncProbe, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory,
+    RdmaProbe, RdmaRoad, Rendezvous, style,
 };
 use crate::collect::Want;
 use crate::model::ProbeReport;
@@ -80,12 +80,7 @@ pub fn run(
         }
         ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, p2p::run, p2p::expected, out, err),
         ProbeWhat::Async(wanted) => {
-            let options = asynchronous::Options {
-                card: wanted.hca.map(|hca| match hca {
-                    AsyncHca::Sim => asynchronous::Card::Sim,
-                }),
-                scope,
-            };
+            let options = async_options(scope, wanted)?;
             session.run(&options, asynchronous::run, asynchronous::expected, out, err)
         }
         ProbeWhat::Rdma(wanted) => session.run(&rdma_options(scope, wanted)?, rdma::run, rdma::expected, out, err),
@@ -212,11 +207,32 @@ fn copy_options(scope: Scope, wanted: &CopyProbe) -> anyhow::Result<copy::Option
     })
 }
 
-fn rdma_options(scope: Scope, wanted: &RdmaProbe) -> anyhow::Result<rdma::Options> {
-    let named = |named: &cli::DevicePort| rdma::Named {
+fn named(named: &cli::DevicePort) -> rdma::Named {
+    rdma::Named {
         device: named.device.clone(),
         port: named.port,
-    };
+    }
+}
+
+fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchronous::Options> {
+    let is_proxy = wanted.hca == Some(AsyncHca::Proxy);
+    if !is_proxy && (wanted.device.is_some() || wanted.gid_index.is_some()) {
+        bail!("--device and --gid-index are about the proxy's card: say --hca proxy");
+    }
+    Ok(asynchronous::Options {
+        behind: match wanted.hca {
+            None => asynchronous::Behind::Nobody,
+            Some(AsyncHca::Sim) => asynchronous::Behind::Sim,
+            Some(AsyncHca::Proxy) => asynchronous::Behind::Proxy {
+                device: wanted.device.as_ref().map(named),
+                gid: wanted.gid_index,
+            },
+        },
+        scope,
+    })
+}
+
+fn rdma_options(scope: Scope, wanted: &RdmaProbe) -> anyhow::Result<rdma::Options> {
     let sort = match wanted.memory {
         None if wanted.road.is_some() || scope.sim || wanted.all => rdma::Sort::Gpu,
         None => rdma::Sort::Best,
@@ -239,7 +255,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe) -> anyhow::Result<rdma::Option
             RdmaRoad::Staged => rdma::Road::Staged,
         }),
         devices: wanted.device.iter().map(named).collect(),
-        far: far(wanted, named)?,
+        far: far(wanted)?,
         gid: wanted.gid_index,
         all: wanted.all,
         queue_pairs: wanted.qps,
@@ -249,7 +265,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe) -> anyhow::Result<rdma::Option
 }
 
 /// Where the far end is.
-fn far(wanted: &RdmaProbe, named: impl Fn(&cli::DevicePort) -> rdma::Named) -> anyhow::Result<rdma::Far> {
+fn far(wanted: &RdmaProbe) -> anyhow::Result<rdma::Far> {
     if let Some(peer) = &wanted.peer {
         let (host, port) = peer.host_and_port(DEFAULT_PORT);
         return Ok(rdma::Far::At { host, port });

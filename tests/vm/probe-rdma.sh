@@ -1,5 +1,5 @@
 # gdr's own ends over Soft-RoCE: every operation verified, with memory of the host and of a simulated GPU, and each figure beside
-# perftest's in the same boot, GDR_ROUNDS times in turn (once, unless told). Machine: rxe.
+# perftest's in the same boot, GDR_ROUNDS times in turn (once, unless told); and streams that drive it by the proxy. Machine: rxe.
 . /lib/gdr-guest.sh
 
 # Both ends of perftest on this guest, and its answer's row; a pair of ends that fails, as emulated CPUs make it, tells none.
@@ -22,6 +22,8 @@ gdr probe rdma --memory host --quick --size 8 --gid-index 77 --library-timeout 3
 expect "a GID that is not there" 1 $?
 gdr probe rdma --memory huge --quick --size 8 --library-timeout 30 --format json >/out/huge.json
 echo "huge pages: $?"
+gdr probe async --sim --hca proxy --quick --library-timeout 30 --format json >/out/async.json
+expect "a stream drives Soft-RoCE by the proxy" 0 $?
 round=1
 while [ "$round" -le "${GDR_ROUNDS:-1}" ]; do
   gdr probe rdma --memory host --quick --size 8,65536 --library-timeout 30 --format json >"/out/gdr-$round.json"

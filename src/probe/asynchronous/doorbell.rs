@@ -18,7 +18,7 @@ const SETTLED: Duration = Duration::from_micros(20);
 
 /// Measures one write of 4 bytes after the other.
 pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    let Some(card) = session.task.card else {
+    let Some(card) = &session.task.card else {
         return Ok(());
     };
     let samples = session.task.terms.depth.async_samples();

@@ -8,7 +8,7 @@ use gdsync::hca::{Hca, Region};
 use gdsync::queue::Wait;
 use gdsync::wire::Entry;
 use gdsync::{Place, Program, Watched};
-use gpu::{Allocation, Check, DeviceMemory, Pattern, pointer};
+use gpu::{Allocation, Check, DeviceMemory, HostMemory, Pattern, pointer};
 
 use super::plan::{MESSAGE, MOST, driven};
 use super::queues::Queues;
@@ -23,20 +23,25 @@ const BATCHES: usize = 2;
 
 /// Goes round, and compares the two ways.
 pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    let Some(card) = session.task.card else {
+    let Some(card) = &session.task.card else {
         return Ok(());
     };
     let about = session.about_queues();
     let messages = session.task.terms.depth.async_messages();
     let bytes = match session.task.terms.sizes.as_slice() {
         [] => MESSAGE,
-        sizes => sizes.iter().copied().max().unwrap_or(MESSAGE).clamp(4, MOST) & !3,
+        // Kernels copy words of 16 bytes.
+        sizes => sizes.iter().copied().max().unwrap_or(MESSAGE).clamp(16, MOST) & !15,
     };
     let name = "async.loopback.stream.latency";
-    let Some(mut ring) = Ring::new(session, card.open(session)?, bytes)? else {
-        let why = "the CPU maps no GPU memory here, which a software HCA must reach: see gdr probe copy".to_owned();
-        return Ok(teller.result(about.impossible(name, Some(bytes), false, why))?);
-    };
+    teller.doing("queues, and memory that the HCA reaches")?;
+    let mut ring = Ring::new(session, card.open(session)?, bytes)?;
+    if let Some(why) = &ring.staged {
+        teller.note(format!(
+            "{}: messages lie in pinned host memory, and kernels copy them there and back: {why}",
+            about.subject
+        ))?;
+    }
     teller.doing_for(
         format!("{messages} messages that a stream sends"),
         Duration::from_millis(u64::from(messages)) + PATIENCE,
@@ -62,8 +67,8 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
 /// Memory and queues of the loop.
 pub(super) struct Ring {
     pub(super) queues: Queues,
-    sent: DeviceMemory,
-    arrived: DeviceMemory,
+    sent: Ended,
+    arrived: Ended,
     /// A result of each comparison that is under way.
     results: DeviceMemory,
     pub(super) from: Region,
@@ -71,6 +76,14 @@ pub(super) struct Ring {
     bytes: usize,
     /// The number of the next message, which is its pattern's.
     next: u64,
+    /// Why the HCA does not reach the GPU's memory.
+    pub(super) staged: Option<String>,
+}
+
+/// An end of the way: the GPU's memory, and the host's beside it, where the HCA reaches that alone.
+struct Ended {
+    memory: DeviceMemory,
+    host: Option<HostMemory>,
 }
 
 /// What was put in and is not known to be right.
@@ -82,12 +95,9 @@ struct Batch {
 }
 
 impl Ring {
-    pub(super) fn new(session: &Session<'_>, card: Box<dyn Hca>, bytes: usize) -> Result<Option<Self>, Trouble> {
+    pub(super) fn new(session: &Session<'_>, card: Box<dyn Hca>, bytes: usize) -> Result<Self, Trouble> {
         let queues = Queues::new(session, card, BATCH * BATCHES as u32)?;
-        let Some(gdr) = session.supply.gdr() else {
-            return Ok(None);
-        };
-        let take = || -> Result<(DeviceMemory, Place), Trouble> {
+        let take = || -> Result<DeviceMemory, Trouble> {
             let memory = session
                 .gpu
                 .allocate(Allocation::Malloc, bytes.next_multiple_of(64 << 10))?;
@@ -95,23 +105,68 @@ impl Ring {
                 // A driver that does not know it is asked for no copies that it would bear on.
                 let _ = pointer::set_sync_memops(memory.address());
             }
-            let place = Place::device(memory.clone(), gdr)?;
-            Ok((memory, place))
+            Ok(memory)
         };
-        let ((sent, from), (arrived, to)) = (take()?, take()?);
+        let (sent, arrived) = (take()?, take()?);
+        let registered = |memory: &DeviceMemory| -> Result<Region, String> {
+            let gdr = session.supply.gdr().ok_or("the CPU maps no GPU memory here")?;
+            let said = |error: gdsync::Error| gpu::sentence(&error);
+            let place = Place::device(memory.clone(), gdr).map_err(said)?;
+            queues.register(&place).map_err(|trouble| gpu::sentence(&trouble))
+        };
         let results = session
             .gpu
             .allocate(Allocation::Malloc, Check::BYTES * BATCH as usize * BATCHES)?;
-        Ok(Some(Self {
-            from: queues.register(&from)?,
-            to: queues.register(&to)?,
+        let both = registered(&sent).and_then(|from| Ok((from, registered(&arrived)?)));
+        let (from, to, hosts, staged) = match both {
+            Ok((from, to)) => (from, to, [None, None], None),
+            Err(why) => {
+                let hosts = [session.gpu.pinned(bytes)?, session.gpu.pinned(bytes)?];
+                let [from, to] = [&hosts[0], &hosts[1]].map(|host| queues.register(&Place::host(host.clone())));
+                (from?, to?, hosts.map(Some), Some(why))
+            }
+        };
+        let [from_host, to_host] = hosts;
+        Ok(Self {
+            from,
+            to,
             queues,
-            sent,
-            arrived,
+            sent: Ended {
+                memory: sent,
+                host: from_host,
+            },
+            arrived: Ended {
+                memory: arrived,
+                host: to_host,
+            },
             results,
             bytes,
             next: 1,
-        }))
+            staged,
+        })
+    }
+
+    /// Has a kernel write a message, where the HCA takes it.
+    fn write(&self, session: &Session<'_>, pattern: Pattern) -> Result<(), Trouble> {
+        let Ended { memory, host } = &self.sent;
+        session.stream.fill_pattern(memory, 0, self.bytes, pattern, 0)?;
+        if let Some(host) = host {
+            session.stream.copy_words(host, 0, memory, 0, self.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Has a kernel compare the message that arrived; what it finds is at this place of the results.
+    fn compare(&self, session: &Session<'_>, pattern: Pattern, at: usize) -> Result<Check, Trouble> {
+        let Ended { memory, host } = &self.arrived;
+        if let Some(host) = host {
+            session.stream.copy_words(memory, 0, host, 0, self.bytes)?;
+        }
+        let range = (0, self.bytes);
+        let check = session
+            .stream
+            .start_check(memory, range, (pattern, 0), &self.results, at * Check::BYTES)?;
+        Ok(check)
     }
 
     /// Seconds for each message, a sample a batch; and what was wrong.
@@ -183,14 +238,11 @@ impl Ring {
             let entry = Entry::send(&[self.from.segment(0, self.bytes as u32)]).signalled();
             let prepared = self.queues.pair.send.prepare(&entry)?;
             let wait = self.queues.pair.receive_completions.take_wait()?;
-            session.stream.fill_pattern(&self.sent, 0, self.bytes, pattern, 0)?;
+            self.write(session, pattern)?;
             let mut program = Program::new();
             program.ring(&prepared).wait(&wait, true);
             program.post_to(&session.stream, session.can)?;
-            let at = (slot * BATCH as usize + position as usize) * Check::BYTES;
-            let check = session
-                .stream
-                .start_check(&self.arrived, (0, self.bytes), (pattern, 0), &self.results, at)?;
+            let check = self.compare(session, pattern, slot * BATCH as usize + position as usize)?;
             batch.checks.push((number, check));
             batch.waits.push(wait);
         }
@@ -262,16 +314,14 @@ impl Ring {
             pair.receive.post(&[self.to.segment(0, self.bytes as u32)])?;
             let entry = Entry::send(&[self.from.segment(0, self.bytes as u32)]).signalled();
             let prepared = pair.send.prepare(&entry)?;
-            session.stream.fill_pattern(&self.sent, 0, self.bytes, pattern, 0)?;
+            self.write(session, pattern)?;
             session.stream.synchronize()?;
             prepared.ring()?;
             if !self.queues.arrives(PATIENCE)? {
                 let why = format!("message {number} did not arrive within {} ms", PATIENCE.as_millis());
                 return Ok((times, Some(why)));
             }
-            let check = session
-                .stream
-                .start_check(&self.arrived, (0, self.bytes), (pattern, 0), &self.results, 0)?;
+            let check = self.compare(session, pattern, 0)?;
             session.stream.synchronize()?;
             times.push(begun.elapsed().as_secs_f64());
             let mut result = [0xff; Check::BYTES];

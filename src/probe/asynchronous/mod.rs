@@ -21,26 +21,30 @@ use serde::{Deserialize, Serialize};
 
 pub use expected::expected;
 use session::Session;
-pub use supervise::{Options, run};
+pub use supervise::{Behind, Options, run};
 
 use super::depth::Terms;
 use super::events::{Event, Teller};
+use super::rdma::Port;
 use super::request::Target;
 use super::trouble::Trouble;
 
 /// Who is behind the queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Card {
     /// The software HCA: a thread of this process.
     Sim,
+    /// A thread of this process that posts to this port.
+    Proxy(Port),
 }
 
 impl Card {
     /// In the names of backends.
-    fn name(self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self {
             Self::Sim => "sim-hca",
+            Self::Proxy(_) => "proxy",
         }
     }
 }
@@ -80,7 +84,7 @@ fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let gpu = task.target.open()?;
     let mut session = Session::new(task, gpu, teller)?;
     teller.tell(&Event::Gpu(Box::new(session.probed())))?;
-    let parts: &[Part] = match task.card {
+    let parts: &[Part] = match &task.card {
         None => &[("validate.stream", order::run), ("async.poll", poll::run)],
         Some(_) => &[
             ("validate.stream", order::run),

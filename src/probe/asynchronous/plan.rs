@@ -32,7 +32,7 @@ impl Depth {
 
 /// Messages that the CPU sends round the loop, for comparison: each costs the same as the last.
 pub fn driven(messages: u32) -> u32 {
-    messages.min(20_000)
+    (messages / 4).min(20_000)
 }
 
 /// The message's size where none is asked for: that of gds_kernel_loopback_latency.

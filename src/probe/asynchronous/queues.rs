@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use gdsync::Place;
+use gdsync::hca::proxy::{self, ProxyHca};
 use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Hca, Patience, QueuePair, Region, Request};
 use gdsync::queue::Waiting;
 use gdsync::wire::Completion;
+use verbs::Context;
 
 use super::Card;
 use super::session::Session;
@@ -21,9 +23,18 @@ pub struct Queues {
 
 impl Card {
     /// Opens it.
-    pub fn open(self, session: &Session<'_>) -> Result<Box<dyn Hca>, Trouble> {
+    pub fn open(&self, session: &Session<'_>) -> Result<Box<dyn Hca>, Trouble> {
         Ok(match self {
             Self::Sim => Box::new(SimHca::new(session.supply.clone())?),
+            Self::Proxy(port) => {
+                let context = Context::open(&port.device)?;
+                let options = proxy::Options {
+                    port: port.number,
+                    gid_index: port.gid,
+                    ..proxy::Options::default()
+                };
+                Box::new(ProxyHca::open(session.supply.clone(), &context, options)?)
+            }
         })
     }
 }

@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
 
     /// Of what is done with a card's queues.
     pub fn about_queues(&self) -> Subject {
-        let card = self.task.card.map_or("", super::Card::name);
+        let card = self.task.card.as_ref().map_or("", super::Card::name);
         Subject {
             backend: format!("{}+{card}", self.about.backend),
             ..self.about.clone()

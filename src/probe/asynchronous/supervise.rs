@@ -2,8 +2,9 @@
 
 use super::{Card, Task};
 use crate::model::ProbeReport;
-use crate::probe::request::Request;
-use crate::probe::supervise::{Machine, ProbeError, Scope, Watcher, probe};
+use crate::probe::rdma::{self, Named};
+use crate::probe::request::{Request, Target};
+use crate::probe::supervise::{Children, Chosen, Machine, ProbeError, Scope, Watcher, probe};
 use crate::probe::watch::Interrupts;
 
 /// What to probe.
@@ -12,15 +13,33 @@ pub struct Options {
     /// Which GPUs, and how much.
     pub scope: Scope,
     /// Who is behind the queues.
-    pub card: Option<Card>,
+    pub behind: Behind,
+}
+
+/// Who is behind the queues, as a person says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Behind {
+    /// Nobody: what needs queues is left out.
+    Nobody,
+    /// The software HCA.
+    Sim,
+    /// A thread of the CPU that posts to a verbs device.
+    Proxy {
+        /// Which; none for each GPU's best one.
+        device: Option<Named>,
+        /// The index of the port's GID.
+        gid: Option<u8>,
+    },
 }
 
 /// Said where queues were left out.
-const NO_CARD: &str =
-    "Doorbells and completions were left out: they need a card. --hca sim has them on a software HCA.";
+const NO_CARD: &str = "Doorbells and completions were left out: they need an HCA. --hca proxy has them on any RDMA device, --hca sim on a \
+                       software HCA.";
 /// Said where the card is none.
 const SIMULATED: &str = "The HCA is SIMULATED: a thread of the CPU reads the doorbells, executes the entries and writes the completions. \
                          Its figures say what streams and queues cost, and nothing about a card.";
+/// Said where a thread stands between.
+const PROXY: &str = "The HCA is a proxy: a thread of the CPU reads the doorbells, posts what they ask for to";
 
 /// Probes, and reports whatever came of it: an interruption and a hang end it early, with a note.
 pub fn run(
@@ -31,22 +50,63 @@ pub fn run(
 ) -> Result<ProbeReport, ProbeError> {
     let scope = (&options.scope, 1);
     let report = probe("async", scope, machine, interrupts, progress, |children, gpus| {
-        for gpu in gpus {
-            let task = Task {
-                target: gpu.target(),
-                card: options.card,
-                terms: options.scope.terms.clone(),
-            };
-            let subject = task.target.subject.clone();
-            if !children.run(&subject, &Request::Async(Box::new(task)), &[])?.go_on {
-                break;
-            }
-        }
-        Ok(())
+        work(options, machine, children, gpus)
     });
     report.map(|mut report| {
-        let note = if options.card.is_some() { SIMULATED } else { NO_CARD };
-        report.notes.push(note.to_owned());
+        match options.behind {
+            Behind::Nobody => report.notes.push(NO_CARD.to_owned()),
+            Behind::Sim => report.notes.push(SIMULATED.to_owned()),
+            // Of which port is told where it is known.
+            Behind::Proxy { .. } => {}
+        }
         report
     })
+}
+
+fn work(
+    options: &Options,
+    machine: &Machine,
+    children: &mut Children<'_>,
+    gpus: Vec<Chosen<'_>>,
+) -> Result<(), ProbeError> {
+    let cards = match options.behind {
+        Behind::Nobody | Behind::Sim => Vec::new(),
+        Behind::Proxy { .. } => match children.cards()? {
+            Some(served) => rdma::served(machine, &served),
+            None => return Ok(()),
+        },
+    };
+    let card = |target: &Target| -> Result<Option<Card>, String> {
+        Ok(match &options.behind {
+            Behind::Nobody => None,
+            Behind::Sim => Some(Card::Sim),
+            Behind::Proxy { device, gid } => Some(Card::Proxy(rdma::port_of(target, &cards, device.as_ref(), *gid)?)),
+        })
+    };
+    for gpu in gpus {
+        let target = gpu.target();
+        let card = match card(&target) {
+            Ok(card) => card,
+            Err(why) => {
+                let about = target.about("verbs", None);
+                children.report.results.push(about.impossible("async", None, true, why));
+                continue;
+            }
+        };
+        if let Some(Card::Proxy(port)) = &card {
+            let (device, number) = (&port.device, port.number);
+            let note = format!("{PROXY} {device}:{number}, and writes the completions.");
+            children.report.notes.push(format!("{}: {note}", target.subject));
+        }
+        let task = Task {
+            target,
+            card,
+            terms: options.scope.terms.clone(),
+        };
+        let subject = task.target.subject.clone();
+        if !children.run(&subject, &Request::Async(Box::new(task)), &[])?.go_on {
+            break;
+        }
+    }
+    Ok(())
 }

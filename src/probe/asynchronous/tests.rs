@@ -50,9 +50,7 @@ fn gone_round(prepare: impl FnOnce(&SimHca, u32)) -> Result<Option<String>, Trou
     // A queue pair that is made and destroyed, only to learn which number comes next.
     let first = card.create(&Request::default()).expect("a pair").endpoint.qpn;
     prepare(&card, first + 1);
-    let mut ring = Ring::new(&session, Box::new(card), 256)
-        .expect("a loop")
-        .expect("GPU memory is mapped");
+    let mut ring = Ring::new(&session, Box::new(card), 256).expect("a loop");
     assert_eq!(ring.queues.pair.endpoint.qpn, first + 1);
     let gone = ring.by_stream(&session, 100).map(|(_, wrong)| wrong);
     assert!(
@@ -100,9 +98,7 @@ fn a_message_that_is_not_what_a_kernel_wrote_is_found_by_the_kernel_after_the_wa
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
     let card = SimHca::new(session.supply.clone()).expect("a card");
-    let mut ring = Ring::new(&session, Box::new(card), 256)
-        .expect("a loop")
-        .expect("GPU memory is mapped");
+    let mut ring = Ring::new(&session, Box::new(card), 256).expect("a loop");
     // What is sent is another place.
     let other: Place = session.supply.place(Home::Host, 4096).expect("memory");
     ring.from = ring.queues.register(&other).expect("registered");
@@ -146,9 +142,7 @@ fn memory_that_is_not_registered_for_it_is_refused_in_words() {
     let other: Place = session.supply.place(Home::Host, 4096).expect("memory");
     let foreign = SimHca::new(session.supply.clone()).expect("another card");
     let region = foreign.register(&other, Access::ALL).expect("registered elsewhere");
-    let mut ring = Ring::new(&session, Box::new(card), 256)
-        .expect("a loop")
-        .expect("GPU memory is mapped");
+    let mut ring = Ring::new(&session, Box::new(card), 256).expect("a loop");
     ring.from = Region::new(&other, region.local_key + 1000, 0, Box::new(()));
     match ring.by_stream(&session, 5) {
         Err(Trouble::Entry {

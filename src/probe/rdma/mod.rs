@@ -39,8 +39,8 @@ use channel::Channel;
 use end::End;
 
 pub use expected::expected;
-pub use pairs::Named;
-pub use supervise::{Far, Options, Sort, run};
+pub use pairs::{Named, port_of};
+pub use supervise::{Far, Options, Sort, run, served};
 
 /// A port of a card, and how it is addressed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

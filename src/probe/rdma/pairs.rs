@@ -17,28 +17,13 @@ pub struct Named {
 /// The ends that this machine has for what was asked: those with the most to say first. The words of what is missing where there
 /// is none.
 pub fn places(options: &Options, cards: &[Card], gpus: &[Target]) -> Result<Vec<Place>, String> {
-    let there: Vec<&str> = cards.iter().map(|card| card.name.as_str()).collect();
     let wanted = options
         .devices
         .iter()
         .map(|named| ported(named, cards))
         .collect::<Result<Vec<_>, String>>()?;
-    let up = || {
-        let first = |card: &Card| card.ports.first().map(|(port, _)| *port);
-        let up = cards.iter().filter_map(|card| Some((card, first(card)?)));
-        up.collect::<Vec<_>>()
-    };
-    if wanted.is_empty() && up().is_empty() {
-        return Err(match there.as_slice() {
-            [] => {
-                "there is no RDMA device here that libibverbs serves: see gdr doctor --only rdma.device,rdma.provider"
-                    .to_owned()
-            }
-            there => format!(
-                "no port of {} is up: see gdr doctor --only rdma.port, or name one with --device",
-                there.join(", ")
-            ),
-        });
+    if wanted.is_empty() && up(cards).is_empty() {
+        return Err(no_port(cards));
     }
     let on_gpus = matches!(options.sort, Sort::Gpu | Sort::Pinned) || (options.sort == Sort::Best && !gpus.is_empty());
     if !on_gpus {
@@ -47,7 +32,7 @@ pub fn places(options: &Options, cards: &[Card], gpus: &[Target]) -> Result<Vec<
         } else {
             Memory::Host
         };
-        let ports = if wanted.is_empty() { up() } else { wanted };
+        let ports = if wanted.is_empty() { up(cards) } else { wanted };
         return Ok(ports
             .into_iter()
             .map(|(card, port)| place(options, card, port, &memory, None))
@@ -61,9 +46,9 @@ pub fn places(options: &Options, cards: &[Card], gpus: &[Target]) -> Result<Vec<
         };
         let ports = match (wanted.is_empty(), options.all) {
             (false, true) => wanted.clone(),
-            (true, true) => up(),
+            (true, true) => up(cards),
             (false, false) => nearest(gpu, &wanted).into_iter().collect(),
-            (true, false) => nearest(gpu, &up()).into_iter().collect(),
+            (true, false) => nearest(gpu, &up(cards)).into_iter().collect(),
         };
         places.extend(
             ports
@@ -87,6 +72,37 @@ pub fn far(options: &Options, cards: &[Card], gpus: &[Target], named: &Named, ne
         plain => (plain.clone(), None),
     };
     Ok(place(options, card, port, &memory, gpu.as_ref()))
+}
+
+/// The port of a GPU's best card, or of the one that was named; the words of what is missing where there is none.
+pub fn port_of(gpu: &Target, cards: &[Card], named: Option<&Named>, gid: Option<u8>) -> Result<Port, String> {
+    let (card, number) = match named {
+        Some(named) => ported(named, cards)?,
+        None => nearest(gpu, &up(cards)).ok_or_else(|| no_port(cards))?,
+    };
+    Ok(Port {
+        device: card.name.clone(),
+        number,
+        gid,
+    })
+}
+
+/// The first port of each card that has one up.
+fn up(cards: &[Card]) -> Vec<(&Card, u8)> {
+    let first = |card: &Card| card.ports.first().map(|(port, _)| *port);
+    cards.iter().filter_map(|card| Some((card, first(card)?))).collect()
+}
+
+fn no_port(cards: &[Card]) -> String {
+    let there: Vec<&str> = cards.iter().map(|card| card.name.as_str()).collect();
+    match there.as_slice() {
+        [] => "there is no RDMA device here that libibverbs serves: see gdr doctor --only rdma.device,rdma.provider"
+            .to_owned(),
+        there => format!(
+            "no port of {} is up: see gdr doctor --only rdma.port, or name one with --device",
+            there.join(", ")
+        ),
+    }
 }
 
 fn ported<'c>(named: &Named, cards: &'c [Card]) -> Result<(&'c Card, u8), String> {

@@ -104,7 +104,7 @@ fn work(options: &Options, machine: &Machine, children: &mut Children<'_>) -> Re
     let Some(gpus) = gpus(options, machine, children)? else {
         return Ok(());
     };
-    let cards = cards(machine, &served);
+    let cards = self::served(machine, &served);
     let found = match places(options, &cards, &gpus) {
         Ok(places) => places,
         Err(why) => {
@@ -148,7 +148,7 @@ fn gpus(options: &Options, machine: &Machine, children: &mut Children<'_>) -> Re
 }
 
 /// Those that libibverbs serves; of one that sysfs does not show, which a container may hide, nothing but its name is known.
-fn cards(machine: &Machine, served: &[String]) -> Vec<Card> {
+pub fn served(machine: &Machine, served: &[String]) -> Vec<Card> {
     let known = |name: &String| machine.cards.iter().find(|card| card.name == *name).cloned();
     let bare = |name: &String| Card {
         name: name.clone(),

@@ -145,6 +145,14 @@ fn cards_move_what_is_verified_and_measured_beside_perftest() {
         [(Some(8), &"ok".into()), (Some(65536), &"ok".into())],
         "{staged:#?}"
     );
+    // Streams that drive the card by the proxy: every message of the loop was compared by a kernel.
+    let stream = json(&files.join("async.json"));
+    let round = of(&stream, "async.loopback.stream.latency");
+    let verified: Vec<_> = round
+        .iter()
+        .map(|result| (result["backend"].as_str(), result["verified"].as_u64()))
+        .collect();
+    assert_eq!(verified, [(Some("cuda-sim+proxy"), Some(2000 * 1024))], "{round:#?}");
     let refused = &json(&files.join("no-gid.json"))["results"];
     assert_eq!(
         (refused.as_array().map(Vec::len), &refused[0]["reason"]),
