@@ -38,8 +38,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
     let mut ring = Ring::new(session, card.open(session)?, bytes)?;
     if let Some(why) = &ring.staged {
         teller.note(format!(
-            "{}: messages lie in pinned host memory, and kernels copy them there and back: {why}",
-            about.subject
+            "messages lie in pinned host memory, and kernels copy them there and back: {why}"
         ))?;
     }
     teller.doing_for(

@@ -50,8 +50,7 @@ impl<'a> Session<'a> {
             Ok(gdr) => Some(gdr),
             Err(error) => {
                 teller.note(format!(
-                    "{}: GPU memory is not mapped for the CPU, so words and messages in GPU memory are left out: {}",
-                    task.target.subject,
+                    "GPU memory is not mapped for the CPU, so words in GPU memory are left out: {}",
                     gpu::sentence(&error)
                 ))?;
                 None
