@@ -206,6 +206,20 @@ fn a_card_that_is_not_there_and_a_library_that_is_not_are_told() {
         "{}",
         run.stdout
     );
+    // One that is broken is not one that is absent, which a guest of the VM tests tries.
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(empty.path().join("libibverbs.so.1"), "no library").expect("a file");
+    let run = Gdr::new()
+        .env("LD_LIBRARY_PATH", empty.path())
+        .args(SIM)
+        .args(["--hca", "proxy", "--format", "json"])
+        .run();
+    assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
+    assert!(
+        run.stdout.contains("libibverbs.so.1 cannot be loaded: "),
+        "{}",
+        run.stdout
+    );
     let run = probe(&["--device", "mlx5_0"]);
     assert_eq!(run.code, 2, "{}", run.stdout);
     assert!(run.stderr.contains("--hca proxy"), "{}", run.stderr);

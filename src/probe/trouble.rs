@@ -109,7 +109,7 @@ impl Trouble {
     /// link leaves behind. A refusal, an old driver or a full memory is none of these.
     pub fn is_lost(&self) -> bool {
         match self {
-            Self::Gpu(error) => {
+            Self::Gpu(error) | Self::Queues(gdsync::Error::Gpu { source: error, .. }) => {
                 error.kind() == gpu::Kind::Broken && error.failure().is_some_and(|failure| failure.result().is_some())
             }
             _ => false,

@@ -43,6 +43,8 @@ done
 find / -xdev -name 'libibverbs.so*' -exec rm -f {} +
 gdr probe rdma --quick --library-timeout 30 >/out/no-library.txt 2>&1
 expect "no libibverbs" 3 $?
+gdr probe async --sim --hca proxy --quick --library-timeout 30 >/out/no-library-async.txt 2>&1
+expect "no libibverbs, and a proxy" 3 $?
 others() {
   gdr "$@" --library-timeout 60 >/out/no-library-other.txt 2>&1
   code=$?

@@ -13,6 +13,9 @@ use crate::{Error, Place};
 /// How often what was released is looked at again: a stream may come to a word after it was written, and find it overwritten.
 const AGAIN: Duration = Duration::from_millis(20);
 
+/// The highest bit of a word.
+const SIGN: u32 = 1 << 31;
+
 /// A word that a stream waits for.
 #[derive(Debug, Clone)]
 pub struct Watched {
@@ -48,6 +51,8 @@ impl Watched {
     /// What ends the wait. An AND with no bit, or a NOR with all, is ended by nothing.
     fn releasing(&self, seen: u32) -> u32 {
         match self.compare {
+            // The sign alone, where that does: of a completion entry the rest stays as it was, and it reads as none.
+            Compare::Geq if self.compare.holds32(seen & !SIGN, self.value) => seen & !SIGN,
             Compare::Geq | Compare::Eq => self.value,
             Compare::And => seen | self.value,
             Compare::Nor => seen & self.value,
@@ -273,6 +278,9 @@ mod tests {
     use gpu::Gpu;
 
     use super::*;
+    use crate::hca::sim::SimHca;
+    use crate::hca::{Hca as _, Request};
+    use crate::queue::Waiting;
     use crate::{Home, Program, Supply};
 
     const LONG: Duration = Duration::from_secs(60);
@@ -318,6 +326,30 @@ mod tests {
         assert_eq!(told, expected);
         assert_eq!(words.load_u32(32).unwrap(), 1);
         assert!(released[0].to_string().starts_with("word 0 did not come within "));
+    }
+
+    #[test]
+    fn a_completion_that_is_released_is_no_success() {
+        for waiting in [Waiting::Nor, Waiting::WithoutNor] {
+            let supply = Supply::new(Gpu::sim(), None);
+            let hca = SimHca::new(supply.clone()).unwrap();
+            let request = Request {
+                waiting,
+                ..Request::default()
+            };
+            let mut pair = hca.create(&request).unwrap();
+            let wait = pair.send_completions.take_wait().unwrap();
+            let mut program = Program::new();
+            program.wait(&wait, false);
+            let stream = supply.gpu().stream().unwrap();
+            program.post(&stream).unwrap();
+            let dog = Watchdog::start().unwrap();
+            let guard = dog.watch(vec![Watched::completion(&wait)], Duration::from_millis(20));
+            stream.synchronize_within(LONG).unwrap();
+            assert_eq!(guard.finish().len(), 1);
+            let polled = pair.send_completions.poll();
+            assert!(!matches!(polled, Ok(Some(_))), "{waiting:?}: {polled:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use gdsync::{Program, Watched};
 use gpu::Compare;
 
 use super::queues::Queues;
-use super::session::{PATIENCE, Session, seen};
+use super::session::{Session, seen};
 use crate::probe::events::Teller;
 use crate::probe::trouble::Trouble;
 
@@ -48,7 +48,9 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
             value: round,
             compare: Compare::Geq,
         };
-        let guard = session.dog.watch(vec![flag, Watched::completion(&wait)], PATIENCE);
+        let guard = session
+            .dog
+            .watch(vec![flag, Watched::completion(&wait)], session.patience);
         program.post_to(&session.stream, session.can)?;
         let settled = Instant::now();
         while settled.elapsed() < SETTLED {
@@ -56,9 +58,9 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
         }
         let begun = Instant::now();
         words.store_u32(FLAG, round)?;
-        let arrived = seen(&words, REPLY, round, PATIENCE / 2)?;
+        let arrived = seen(&words, REPLY, round, session.patience)?;
         times.push(begun.elapsed().as_secs_f64());
-        session.stream.synchronize_within(PATIENCE * 2)?;
+        session.stream.synchronize_within(session.patience * 2)?;
         let why = match (guard.finish().first(), arrived) {
             (Some(released), _) => released.to_string(),
             (None, false) => format!("what the card was to write did not arrive: number {round}"),

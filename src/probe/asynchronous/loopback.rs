@@ -12,7 +12,7 @@ use gpu::{Allocation, Check, DeviceMemory, HostMemory, Pattern, pointer};
 
 use super::plan::{MESSAGE, MOST, driven};
 use super::queues::Queues;
-use super::session::{PATIENCE, Session};
+use super::session::Session;
 use crate::probe::events::Teller;
 use crate::probe::trouble::Trouble;
 
@@ -20,6 +20,10 @@ use crate::probe::trouble::Trouble;
 const BATCH: u32 = 20;
 /// Batches that are in at once: while one runs the next is put in.
 const BATCHES: usize = 2;
+
+/// Messages of a step that the parent hears of, and how long one may take: ten milliseconds each, as on an emulated machine that is busy.
+const PORTION: u32 = 5000;
+const A_PORTION: Duration = Duration::from_secs(50);
 
 /// Goes round, and compares the two ways.
 pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
@@ -41,11 +45,15 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
             "messages lie in pinned host memory, and kernels copy them there and back: {why}"
         ))?;
     }
-    teller.doing_for(
-        format!("{messages} messages that a stream sends"),
-        Duration::from_millis(u64::from(messages)) + PATIENCE,
-    )?;
-    let (times, wrong) = ring.by_stream(session, messages)?;
+    teller.expect_more(u64::from(messages.div_ceil(PORTION)) + 1);
+    let (mut times, mut wrong, mut left) = (Vec::new(), None, messages);
+    while left > 0 && wrong.is_none() {
+        let some = left.min(PORTION);
+        teller.doing_for(format!("{some} of {messages} messages that a stream sends"), A_PORTION)?;
+        let (more, found) = ring.by_stream(session, some)?;
+        times.extend(more);
+        (wrong, left) = (found, left - some);
+    }
     teller.result(match wrong {
         None => about.spread(name, Some(bytes), messages as usize * bytes, &times),
         Some(why) => about.wrong(name, Some(bytes), why),
@@ -54,7 +62,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
     let messages = driven(messages);
     teller.doing_for(
         format!("{messages} messages that the CPU sends"),
-        Duration::from_millis(u64::from(messages)) + PATIENCE,
+        A_PORTION * messages.div_ceil(PORTION),
     )?;
     let (times, wrong) = ring.by_cpu(session, messages)?;
     Ok(teller.result(match wrong {
@@ -91,6 +99,17 @@ struct Batch {
     waits: Vec<Wait>,
     begun: Instant,
     done: gpu::Event,
+}
+
+impl Batch {
+    fn new(session: &Session<'_>) -> Result<Self, Trouble> {
+        Ok(Self {
+            checks: Vec::new(),
+            waits: Vec::new(),
+            begun: Instant::now(),
+            done: session.gpu.event()?,
+        })
+    }
 }
 
 impl Ring {
@@ -179,9 +198,13 @@ impl Ring {
         if !matches!(outcome, Ok((_, None))) {
             // What is in still may wait for what does not come.
             let waits = under_way.iter().flat_map(|batch: &Batch| &batch.waits);
-            let guard = session.dog.watch(waits.map(Watched::completion).collect(), PATIENCE);
-            session.stream.synchronize_within(PATIENCE * 4)?;
+            let guard = session
+                .dog
+                .watch(waits.map(Watched::completion).collect(), session.patience);
+            let ended = session.stream.synchronize_within(session.patience * 4);
             drop(guard);
+            // Why it began to fail tells more.
+            return outcome.and_then(|found| Ok(ended.map(|()| found)?));
         }
         outcome
     }
@@ -198,7 +221,11 @@ impl Ring {
         while left > 0 || !under_way.is_empty() {
             while left > 0 && under_way.len() < BATCHES {
                 let count = left.min(BATCH);
-                under_way.push_back(self.put_in(session, count, number % BATCHES)?);
+                // Known before anything of it is in the stream: what fails on the way leaves waits behind.
+                under_way.push_back(Batch::new(session)?);
+                if let Some(batch) = under_way.back_mut() {
+                    self.put_in(session, batch, count, number % BATCHES)?;
+                }
                 number += 1;
                 left -= count;
             }
@@ -218,14 +245,7 @@ impl Ring {
     }
 
     /// Puts so many messages into the stream.
-    fn put_in(&mut self, session: &Session<'_>, count: u32, slot: usize) -> Result<Batch, Trouble> {
-        let begun = Instant::now();
-        let mut batch = Batch {
-            checks: Vec::new(),
-            waits: Vec::new(),
-            begun,
-            done: session.gpu.event()?,
-        };
+    fn put_in(&mut self, session: &Session<'_>, batch: &mut Batch, count: u32, slot: usize) -> Result<(), Trouble> {
         for position in 0..count {
             let number = self.next;
             self.next += 1;
@@ -240,13 +260,12 @@ impl Ring {
             self.write(session, pattern)?;
             let mut program = Program::new();
             program.ring(&prepared).wait(&wait, true);
+            batch.waits.push(wait);
             program.post_to(&session.stream, session.can)?;
             let check = self.compare(session, pattern, slot * BATCH as usize + position as usize)?;
             batch.checks.push((number, check));
-            batch.waits.push(wait);
         }
-        session.stream.record(&batch.done)?;
-        Ok(batch)
+        Ok(session.stream.record(&batch.done)?)
     }
 
     /// Waits until a batch is done, and says what its kernels found.
@@ -257,13 +276,13 @@ impl Ring {
         slot: usize,
     ) -> Result<(Instant, Option<String>), Trouble> {
         let watched = batch.waits.iter().map(Watched::completion).collect();
-        let guard = session.dog.watch(watched, PATIENCE);
+        let guard = session.dog.watch(watched, session.patience);
         let begun = Instant::now();
         while !batch.done.is_done()? {
-            if begun.elapsed() > PATIENCE * 4 {
+            if begun.elapsed() > session.patience * 4 {
                 return Err(Trouble::Late {
                     what: "the end of a stream that was released",
-                    patience: PATIENCE * 4,
+                    patience: session.patience * 4,
                 });
             }
             std::hint::spin_loop();
@@ -316,9 +335,11 @@ impl Ring {
             self.write(session, pattern)?;
             session.stream.synchronize()?;
             prepared.ring()?;
-            if !self.queues.arrives(PATIENCE)? {
-                let why = format!("message {number} did not arrive within {} ms", PATIENCE.as_millis());
-                return Ok((times, Some(why)));
+            if !self.queues.arrives(session.patience)? {
+                return Err(Trouble::Late {
+                    what: "a message that the CPU sent",
+                    patience: session.patience,
+                });
             }
             let check = self.compare(session, pattern, 0)?;
             session.stream.synchronize()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gdsync::{Place, Program, Watched};
 use gpu::Compare;
 
-use super::session::{PATIENCE, Session, seen};
+use super::session::{Session, seen};
 use crate::probe::events::Teller;
 use crate::probe::trouble::Trouble;
 
@@ -129,13 +129,13 @@ fn once(session: &Session<'_>, words: &Place, way: &Way, round: u32) -> Result<O
             watched("the signal", SIGNAL, value, way.compare)?,
             watched("the word that the CPU clears", DATA, 0, Compare::Eq)?,
         ],
-        PATIENCE,
+        session.patience,
     );
     program.post_to(&session.stream, session.can)?;
     let told = |what: &str| Ok(Some(format!("list {round}: {what}")));
-    if !seen(words, BEGUN, round, PATIENCE / 2)? {
+    if !seen(words, BEGUN, round, session.patience)? {
         // Its guard lets it go.
-        session.stream.synchronize_within(PATIENCE * 2)?;
+        session.stream.synchronize_within(session.patience * 2)?;
         return told("its first write did not become visible");
     }
     pause(STUCK);
@@ -147,7 +147,7 @@ fn once(session: &Session<'_>, words: &Place, way: &Way, round: u32) -> Result<O
     }
     words.store_u32(SIGNAL, signal)?;
     let last = u32::from_ne_bytes([data[60], data[61], data[62], data[63]]);
-    if !seen(words, DATA + (COUNT - 1) * 4, last, PATIENCE / 4)? {
+    if !seen(words, DATA + (COUNT - 1) * 4, last, session.patience)? {
         wrong = wrong.or(Some("the stream did not go on after the signal"));
     } else {
         let mut found = [0; COUNT * 4];
@@ -161,10 +161,10 @@ fn once(session: &Session<'_>, words: &Place, way: &Way, round: u32) -> Result<O
         }
     }
     words.store_u32(DATA, 0)?;
-    if !seen(words, DONE, round, PATIENCE / 4)? {
+    if !seen(words, DONE, round, session.patience)? {
         wrong = wrong.or(Some("its last write did not become visible"));
     }
-    session.stream.synchronize_within(PATIENCE * 2)?;
+    session.stream.synchronize_within(session.patience * 2)?;
     match (wrong, guard.finish().first()) {
         (Some(wrong), _) => told(wrong),
         (None, Some(released)) => told(&released.to_string()),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use gdsync::{Program, Watched};
 use gpu::Compare;
 
-use super::session::{PATIENCE, Session, seen};
+use super::session::{Session, seen};
 use crate::probe::events::Teller;
 use crate::probe::trouble::Trouble;
 
@@ -40,7 +40,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
                 value: round,
                 compare: Compare::Geq,
             };
-            let guard = session.dog.watch(vec![watched], PATIENCE);
+            let guard = session.dog.watch(vec![watched], session.patience);
             program.post_to(&session.stream, session.can)?;
             let settled = Instant::now();
             while settled.elapsed() < SETTLED {
@@ -48,14 +48,14 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
             }
             let begun = Instant::now();
             words.store_u32(FLAG, round)?;
-            if !seen(&replies, REPLY, round, PATIENCE / 2)? {
+            if !seen(&replies, REPLY, round, session.patience)? {
                 lost = Some(format!(
                     "the stream did not answer number {round} within {} ms",
-                    (PATIENCE / 2).as_millis()
+                    session.patience.as_millis()
                 ));
             }
             times.push(begun.elapsed().as_secs_f64());
-            session.stream.synchronize_within(PATIENCE * 2)?;
+            session.stream.synchronize_within(session.patience * 2)?;
             drop(guard);
             if lost.is_some() {
                 break;

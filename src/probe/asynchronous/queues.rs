@@ -63,9 +63,7 @@ impl Queues {
     pub fn register(&self, place: &Place) -> Result<Region, Trouble> {
         Ok(self.card.register(place, Access::ALL)?)
     }
-}
 
-impl Queues {
     /// Takes what has completed, and says how many messages arrived.
     pub fn completed(&mut self) -> Result<u32, Trouble> {
         while let Some(completion) = self.pair.send_completions.poll()? {

@@ -32,6 +32,8 @@ pub struct Session<'a> {
     pub words: Vec<(&'static str, Place)>,
     pub can: Capabilities,
     pub dog: Watchdog,
+    /// What is waited for longer is released: [`PATIENCE`] on a GPU. What a simulated one waits for is this machine's time.
+    pub patience: Duration,
     /// Of what the GPU does alone.
     pub about: Subject,
     name: String,
@@ -70,6 +72,10 @@ impl<'a> Session<'a> {
             reader: gpu.stream()?,
             can: Capabilities::of(&gpu)?,
             dog: Watchdog::start()?,
+            patience: match gpu.is_sim() {
+                true => task.terms.patience.max(PATIENCE),
+                false => PATIENCE,
+            },
             name: gpu.device().name.clone(),
             mapped,
             words,
