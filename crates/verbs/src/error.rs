@@ -122,7 +122,7 @@ impl Error {
     /// Whether there is no library on this machine.
     #[must_use]
     pub fn is_absent(&self) -> bool {
-        matches!(self, Self::Library(ibverbs_sys::OpenError::Absent(_)))
+        matches!(self, Self::Library(ibverbs_sys::OpenError::Absent { .. }))
     }
 
     /// The error number, where the operating system gave one.
