@@ -153,6 +153,11 @@ records! {
 }
 
 constants! {
+    /// Which of the fields from `pd` on of `ibv_qp_init_attr_ex` are meant.
+    flags ibv_qp_init_attr_mask {
+        IBV_QP_INIT_ATTR_PD = 1 << 0,
+    }
+
     /// What a queue pair transports.
     values ibv_qp_type {
         IBV_QPT_RC = 2,
