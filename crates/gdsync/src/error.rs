@@ -123,6 +123,9 @@ pub enum Error {
     /// The HCA by a proxy, or the verbs device behind it.
     #[error(transparent)]
     Proxy(#[from] crate::hca::proxy::Error),
+    /// The socket between two software HCAs.
+    #[error(transparent)]
+    Socket(#[from] crate::hca::sim::socket::Error),
     /// A list of descriptors that the GPU's streams cannot do.
     #[error(transparent)]
     Impossible(#[from] Impossible),
