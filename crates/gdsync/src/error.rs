@@ -120,9 +120,9 @@ pub enum Error {
         /// The far side's LID.
         lid: u16,
     },
-    /// The HCA by a proxy, or the verbs device behind it.
+    /// A verbs device: a card, or the one behind a proxy.
     #[error(transparent)]
-    Proxy(#[from] crate::hca::proxy::Error),
+    Device(#[from] crate::hca::port::Error),
     /// A list of descriptors that the GPU's streams cannot do.
     #[error(transparent)]
     Impossible(#[from] Impossible),

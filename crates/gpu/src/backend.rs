@@ -44,6 +44,8 @@ pub(crate) unsafe trait Backend: Send + Sync + fmt::Debug {
     /// `start` is valid for `bytes` bytes until `unregister`.
     unsafe fn register(&self, start: NonNull<u8>, bytes: usize, how: Registration) -> Result<DevicePtr, Error>;
     fn unregister(&self, start: NonNull<u8>);
+    /// Where the GPU sees what was registered from `start` on.
+    fn host_address(&self, start: NonNull<u8>) -> Result<DevicePtr, Error>;
 
     fn create_stream(&self) -> Result<StreamHandle, Error>;
     fn destroy_stream(&self, stream: StreamHandle) -> Destroyed;

@@ -30,6 +30,21 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
     unsafe { copy_bytes(to.add(done), from.add(done), count - done) };
 }
 
+/// Stores into write-combined memory leave the CPU's buffers before anything that comes after.
+pub(crate) fn drain() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: an instruction that orders stores, and touches no memory or flags.
+    unsafe {
+        std::arch::asm!("sfence", options(nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("dsb st", options(nostack, preserves_flags));
+    }
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
 /// # Safety
 ///
 /// As [`copy`].

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::backend::{HostBlock, Registration};
+use crate::lent::Borrowed;
 use crate::memory::{aligned, check_range};
 use crate::{DevicePtr, Error, Gpu, bytes};
 
@@ -41,6 +42,8 @@ enum Origin {
     Pageable,
     /// Somebody else's, registered by us.
     Foreign,
+    /// Somebody else's, who keeps it while we hold it.
+    Lent(Borrowed),
 }
 
 // SAFETY: the block is memory of the process, reached through atomic accesses only (or through an exclusive reference of its
@@ -87,6 +90,12 @@ impl HostMemory {
         Ok(Self::new(gpu, block, Origin::Foreign))
     }
 
+    /// Memory that `borrowed` keeps, and that the GPU sees at `device` if it is registered.
+    pub(crate) fn lent(gpu: Gpu, start: NonNull<u8>, bytes: usize, device: DevicePtr, borrowed: Borrowed) -> Self {
+        let block = HostBlock { start, device, bytes };
+        Self::new(gpu, block, Origin::Lent(borrowed))
+    }
+
     fn new(gpu: Gpu, block: HostBlock, origin: Origin) -> Self {
         Self(Arc::new(Owned { gpu, block, origin }))
     }
@@ -100,7 +109,11 @@ impl HostMemory {
     /// Whether it is ordinary memory without a device address.
     #[must_use]
     pub fn is_pageable(&self) -> bool {
-        matches!(self.0.origin, Origin::Pageable)
+        match &self.0.origin {
+            Origin::Pageable => true,
+            Origin::Lent(borrowed) => !borrowed.is_registered(),
+            Origin::Pinned | Origin::Registered | Origin::Foreign => false,
+        }
     }
 
     /// Bytes.
@@ -135,7 +148,7 @@ impl HostMemory {
     /// else's memory.
     pub fn as_mut_slice(&mut self) -> Result<&mut [u8], Error> {
         let owned = Arc::get_mut(&mut self.0).ok_or(Error::InUse)?;
-        if matches!(owned.origin, Origin::Foreign) {
+        if matches!(owned.origin, Origin::Foreign | Origin::Lent(_)) {
             return Err(Error::InUse);
         }
         // SAFETY: the block is initialised memory (the kernel zeroes what drivers and mmap give) of this many bytes; nobody
@@ -183,6 +196,7 @@ impl HostMemory {
     /// [`Error::Range`], [`Error::Misaligned`].
     pub fn store_u32(&self, offset: usize, value: u32) -> Result<(), Error> {
         self.word32(offset)?.store(value, Ordering::Release);
+        self.settle();
         Ok(())
     }
 
@@ -202,7 +216,15 @@ impl HostMemory {
     /// [`Error::Range`], [`Error::Misaligned`].
     pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), Error> {
         self.word64(offset)?.store(value, Ordering::Release);
+        self.settle();
         Ok(())
+    }
+
+    /// A device's registers are mapped write-combined: what was stored leaves the CPU now.
+    fn settle(&self) {
+        if matches!(&self.0.origin, Origin::Lent(borrowed) if borrowed.registers) {
+            bytes::drain();
+        }
     }
 
     pub(crate) fn key(&self) -> usize {
@@ -240,6 +262,8 @@ impl Drop for Owned {
             }
             Origin::Pageable => unmap(self.block.start, self.block.bytes),
             Origin::Foreign => self.gpu.backend().unregister(self.block.start),
+            // What it holds ends it.
+            Origin::Lent(_) => {}
         }
     }
 }

@@ -5,7 +5,7 @@
 //! that uses it.
 //!
 //! [`Gpu`] is a GPU in use, real ([`Gpu::open`]) or simulated ([`Gpu::sim`]), with its [`DeviceMemory`], [`HostMemory`],
-//! [`Stream`]s, [`Event`]s and [`PeerAccess`] to others; every one of them keeps alive what it needs and undoes itself on drop. [`devices`],
+//! [`Stream`]s, [`Event`]s and [`PeerAccess`] to others, and memory [`Lent`] to it; every one of them keeps alive what it needs and undoes itself on drop. [`devices`],
 //! [`Device::attribute`] and [`survey()`] ask without a context. [`mod@pointer`] asks about memory that others allocated, and
 //! [`mod@foreign`] works in the streams and the context that a program made itself.
 
@@ -21,6 +21,7 @@ mod event;
 pub mod foreign;
 mod gpu;
 mod host;
+mod lent;
 mod memory;
 pub mod nvml;
 mod operation;
@@ -39,6 +40,7 @@ pub use error::{Error, Failure, Kind};
 pub use event::Event;
 pub use gpu::Gpu;
 pub use host::{HostMemory, PinnedOptions};
+pub use lent::Lent;
 pub use memory::{Allocation, DeviceMemory, Memory};
 pub use operation::{Compare, MemoryOperation};
 pub use pattern::{Mismatches, Pattern};

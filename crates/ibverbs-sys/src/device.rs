@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::{__be64, ibv_cq, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_srq, ibv_wc};
+use crate::{__be64, ibv_cq, ibv_pd, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_srq, ibv_wc};
 
 /// A member of a table of functions that neither `ibverbs` nor gdr calls.
 pub type Uncalled = Option<unsafe extern "C" fn()>;
@@ -21,6 +21,14 @@ pub type PostRecv = unsafe extern "C" fn(qp: *mut ibv_qp, work: *mut ibv_recv_wr
 /// `query_port` of an extended context.
 pub type QueryPort =
     unsafe extern "C" fn(context: *mut ibv_context, port: u8, attributes: *mut ibv_port_attr, length: usize) -> c_int;
+
+/// `alloc_parent_domain` of an extended context.
+pub type AllocParentDomain =
+    unsafe extern "C" fn(context: *mut ibv_context, attributes: *mut ibv_parent_domain_init_attr) -> *mut ibv_pd;
+/// `alloc_td` of an extended context.
+pub type AllocTd = unsafe extern "C" fn(context: *mut ibv_context, attributes: *mut ibv_td_init_attr) -> *mut ibv_td;
+/// `dealloc_td` of an extended context.
+pub type DeallocTd = unsafe extern "C" fn(domain: *mut ibv_td) -> c_int;
 
 /// Two halves of a GID.
 #[repr(C)]
@@ -128,9 +136,9 @@ records! {
         destroy_flow_action: Uncalled,
         create_flow_action_esp: Uncalled,
         modify_qp_rate_limit: Uncalled,
-        alloc_parent_domain: Uncalled,
-        dealloc_td: Uncalled,
-        alloc_td: Uncalled,
+        alloc_parent_domain: Option<AllocParentDomain>,
+        dealloc_td: Option<DeallocTd>,
+        alloc_td: Option<AllocTd>,
         modify_cq: Uncalled,
         post_srq_ops: Uncalled,
         destroy_rwq_ind_table: Uncalled,
@@ -155,6 +163,26 @@ records! {
         _ABI_placeholder3: u64,
         sz: usize,
         context: ibv_context,
+    }
+
+    /// What a thread domain is made with.
+    "struct ibv_td_init_attr" struct ibv_td_init_attr {
+        comp_mask: u32,
+    }
+
+    /// A thread domain: what one thread alone uses.
+    "struct ibv_td" struct ibv_td {
+        context: *mut ibv_context,
+    }
+
+    /// What a parent domain is made of.
+    "struct ibv_parent_domain_init_attr" struct ibv_parent_domain_init_attr {
+        pd: *mut ibv_pd,
+        td: *mut ibv_td,
+        comp_mask: u32,
+        alloc: Uncalled,
+        free: Uncalled,
+        pd_context: *mut c_void,
     }
 
     /// What a device is and how much it holds.

@@ -7,8 +7,9 @@ use std::mem::offset_of;
 use crate::device::{context_of_cq, context_of_qp, context_of_srq, ops};
 use crate::library::not_implemented;
 use crate::{
-    _ibv_query_gid_ex, _ibv_query_gid_table, IBV_ACCESS_OPTIONAL_RANGE, functions, ibv_context, ibv_cq, ibv_gid_entry,
-    ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_recv_wr, ibv_reg_mr_iova2, ibv_send_wr, ibv_srq, ibv_wc, verbs_context,
+    _ibv_query_gid_ex, _ibv_query_gid_table, AllocParentDomain, AllocTd, DeallocTd, IBV_ACCESS_OPTIONAL_RANGE,
+    functions, ibv_context, ibv_cq, ibv_gid_entry, ibv_mr, ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr, ibv_qp,
+    ibv_recv_wr, ibv_reg_mr_iova2, ibv_send_wr, ibv_srq, ibv_td, ibv_td_init_attr, ibv_wc, verbs_context,
 };
 
 /// Takes completions from a queue: how many, or a negative number.
@@ -105,10 +106,80 @@ pub unsafe fn ibv_query_port(context: *mut ibv_context, port: u8, attributes: *m
     unsafe { query(context, port, attributes) }
 }
 
+/// A thread domain.
+///
+/// # Safety
+///
+/// The context is null or open; `attributes` leads to one.
+pub unsafe fn ibv_alloc_td(context: *mut ibv_context, attributes: *mut ibv_td_init_attr) -> *mut ibv_td {
+    // SAFETY: the context is null or open, and the member is of this type.
+    match unsafe { member::<AllocTd>(context, offset_of!(verbs_context, alloc_td)) } {
+        // SAFETY: the provider's function, with the caller's arguments.
+        Some(allocate) => unsafe { allocate(context, attributes) },
+        None => {
+            unsupported();
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// Gives it back.
+///
+/// # Safety
+///
+/// The domain is alive, and no parent domain uses it.
+pub unsafe fn ibv_dealloc_td(domain: *mut ibv_td) -> c_int {
+    // SAFETY: the domain is alive, and so is its context.
+    let context = unsafe { (*domain).context };
+    // SAFETY: as above, and the member is of this type.
+    match unsafe { member::<DeallocTd>(context, offset_of!(verbs_context, dealloc_td)) } {
+        // SAFETY: the provider's function, with the caller's argument.
+        Some(give_back) => unsafe { give_back(domain) },
+        None => unsupported(),
+    }
+}
+
+/// A protection domain that is another one, with a thread domain for what is made in it.
+///
+/// # Safety
+///
+/// The context is null or open; `attributes` leads to one, whose domains are alive.
+pub unsafe fn ibv_alloc_parent_domain(
+    context: *mut ibv_context,
+    attributes: *mut ibv_parent_domain_init_attr,
+) -> *mut ibv_pd {
+    // SAFETY: the context is null or open, and the member is of this type.
+    match unsafe { member::<AllocParentDomain>(context, offset_of!(verbs_context, alloc_parent_domain)) } {
+        // SAFETY: the provider's function, with the caller's arguments.
+        Some(allocate) => unsafe { allocate(context, attributes) },
+        None => {
+            unsupported();
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// What `verbs.h` says where a provider has no such function.
+fn unsupported() -> c_int {
+    // SAFETY: the address is that of this thread's own errno.
+    unsafe { *libc::__errno_location() = libc::EOPNOTSUPP };
+    libc::EOPNOTSUPP
+}
+
 /// # Safety
 ///
 /// The context is null or open.
 unsafe fn extended_query_port(context: *mut ibv_context) -> Option<crate::QueryPort> {
+    // SAFETY: the caller's condition, and the member is of this type.
+    unsafe { member(context, offset_of!(verbs_context, query_port)) }
+}
+
+/// A function of the extended context, at an offset of `verbs_context`, where the library's reaches back to it and has one.
+///
+/// # Safety
+///
+/// The context is null or open, and an optional function of type `F` stands there.
+unsafe fn member<F>(context: *mut ibv_context, offset: usize) -> Option<F> {
     // SAFETY: the caller's condition.
     if unsafe { context.as_ref() }?.abi_compat as usize != usize::MAX {
         return None;
@@ -117,13 +188,13 @@ unsafe fn extended_query_port(context: *mut ibv_context) -> Option<crate::QueryP
     let size = unsafe { context.byte_sub(offset_of!(verbs_context, context) - offset_of!(verbs_context, sz)) };
     // SAFETY: `sz` lies immediately before the context.
     let size = unsafe { size.cast::<usize>().read() };
-    if size < size_of::<verbs_context>() - offset_of!(verbs_context, query_port) {
+    if size < size_of::<verbs_context>() - offset {
         return None;
     }
-    // SAFETY: the library's structure reaches back to `query_port`, by its own size.
-    let query = unsafe { context.byte_sub(offset_of!(verbs_context, context) - offset_of!(verbs_context, query_port)) };
-    // SAFETY: as above; an optional function pointer stands there.
-    unsafe { query.cast::<Option<crate::QueryPort>>().read() }
+    // SAFETY: the library's structure reaches back to the member, by its own size.
+    let member = unsafe { context.byte_sub(offset_of!(verbs_context, context) - offset) };
+    // SAFETY: as above; this function's condition says what stands there.
+    unsafe { member.cast::<Option<F>>().read() }
 }
 
 /// Registers memory. Bits of access that a kernel may ignore go by [`ibv_reg_mr_iova2`], as in `verbs.h`.

@@ -22,6 +22,7 @@ mod functions;
 mod inline;
 mod library;
 mod memory;
+mod mlx5dv;
 mod queue;
 mod work;
 
@@ -32,6 +33,7 @@ pub use functions::*;
 pub use inline::*;
 pub use library::{Library, OpenError, library};
 pub use memory::*;
+pub use mlx5dv::*;
 pub use queue::*;
 pub use record::{Constant, Field, Record};
 pub use work::*;
@@ -55,6 +57,7 @@ pub fn records() -> Vec<&'static Record> {
         device::RECORDS,
         event::RECORDS,
         memory::RECORDS,
+        mlx5dv::RECORDS,
         queue::RECORDS,
         work::RECORDS,
     ]
@@ -70,6 +73,7 @@ pub fn constants() -> Vec<&'static Constant> {
         completion::CONSTANTS,
         device::CONSTANTS,
         event::CONSTANTS,
+        mlx5dv::CONSTANTS,
         memory::CONSTANTS,
         queue::CONSTANTS,
         work::CONSTANTS,

@@ -23,11 +23,21 @@ pub struct Library {
 #[non_exhaustive]
 pub enum OpenError {
     /// No such file: rdma-core is not installed, or not in this container.
-    #[error("no {NAME} on this machine: {0}")]
-    Absent(String),
+    #[error("no {name} on this machine: {words}")]
+    Absent {
+        /// Which library.
+        name: &'static str,
+        /// The loader's words.
+        words: String,
+    },
     /// The file is there and the loader refused it.
-    #[error("{NAME} cannot be loaded: {0}")]
-    Unusable(String),
+    #[error("{name} cannot be loaded: {words}")]
+    Unusable {
+        /// Which library.
+        name: &'static str,
+        /// The loader's words.
+        words: String,
+    },
     /// The file loads and lists no devices.
     #[error("{0} is not the library of verbs: it has no ibv_get_device_list")]
     NotVerbs(PathBuf),
@@ -56,7 +66,7 @@ impl Library {
     /// [`OpenError`], with the loader's words.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         // SAFETY: the constructors of libibverbs have no condition on the caller.
-        let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }?;
+        let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }.map_err(|refusal| OpenError::of(NAME, refusal))?;
         // SAFETY: `symbol` returns what this library exports under the name asked for. That a file called libibverbs.so.1
         // means verbs by their names is beyond what a caller of dlopen can check. The library is kept open below (or
         // dropped with the functions unused), so the addresses stay callable.
@@ -82,11 +92,12 @@ impl Library {
     }
 }
 
-impl From<Refusal> for OpenError {
-    fn from(refusal: Refusal) -> Self {
+impl OpenError {
+    /// Of the library of this name.
+    pub(crate) fn of(name: &'static str, refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Absent(words) => Self::Absent(words),
-            Refusal::Unusable(words) => Self::Unusable(words),
+            Refusal::Absent(words) => Self::Absent { name, words },
+            Refusal::Unusable(words) => Self::Unusable { name, words },
         }
     }
 }
@@ -105,7 +116,7 @@ mod tests {
     #[test]
     fn a_missing_file_is_absent_in_the_loaders_words() {
         match Library::open(Path::new("/nowhere/libibverbs.so.1")) {
-            Err(OpenError::Absent(words)) => assert!(words.contains("No such file or directory"), "{words}"),
+            Err(OpenError::Absent { words, .. }) => assert!(words.contains("No such file or directory"), "{words}"),
             other => panic!("{other:?}"),
         }
     }

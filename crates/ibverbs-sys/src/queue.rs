@@ -73,6 +73,34 @@ records! {
         sq_sig_all: c_int,
     }
 
+    /// How received packets are spread.
+    "struct ibv_rx_hash_conf" struct ibv_rx_hash_conf {
+        rx_hash_function: u8,
+        rx_hash_key_len: u8,
+        rx_hash_key: *mut u8,
+        rx_hash_fields_mask: u64,
+    }
+
+    /// What a queue pair is made with, as its newer functions have it; `comp_mask` says which fields from `pd` on are meant.
+    "struct ibv_qp_init_attr_ex" struct ibv_qp_init_attr_ex {
+        qp_context: *mut c_void,
+        send_cq: *mut ibv_cq,
+        recv_cq: *mut ibv_cq,
+        srq: *mut ibv_srq,
+        cap: ibv_qp_cap,
+        qp_type: ibv_qp_type::Type,
+        sq_sig_all: c_int,
+        comp_mask: u32,
+        pd: *mut ibv_pd,
+        xrcd: *mut c_void,
+        create_flags: u32,
+        max_tso_header: u16,
+        rwq_ind_tbl: *mut c_void,
+        rx_hash_conf: ibv_rx_hash_conf,
+        source_qpn: u32,
+        send_ops_flags: u64,
+    }
+
     /// The route to another subnet.
     "struct ibv_global_route" struct ibv_global_route {
         dgid: ibv_gid,
@@ -125,6 +153,11 @@ records! {
 }
 
 constants! {
+    /// Which of the fields from `pd` on of `ibv_qp_init_attr_ex` are meant.
+    flags ibv_qp_init_attr_mask {
+        IBV_QP_INIT_ATTR_PD = 1 << 0,
+    }
+
     /// What a queue pair transports.
     values ibv_qp_type {
         IBV_QPT_RC = 2,

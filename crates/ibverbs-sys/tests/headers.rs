@@ -52,7 +52,7 @@ fn ours() -> BTreeMap<String, u64> {
 /// What the headers say, by a C program that prints it.
 fn theirs(what: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
     let mut source =
-        String::from("#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/verbs.h>\nint main(void) {\n");
+        String::from("#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/mlx5dv.h>\nint main(void) {\n");
     for expression in what {
         // Spelt out: the preprocessor would put the values of macros into the name.
         source += &format!("printf(\"%llu %s\\n\", (unsigned long long)({expression}), \"{expression}\");\n");

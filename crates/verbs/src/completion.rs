@@ -1,5 +1,6 @@
 //! Completion queues: what became of the work.
 
+use std::any::Any;
 use std::ffi::c_int;
 use std::fmt;
 use std::io;
@@ -321,6 +322,16 @@ impl CompletionQueue {
 
     pub(crate) fn as_raw(&self) -> *mut raw::ibv_cq {
         self.0.raw.as_ptr()
+    }
+
+    /// The device.
+    pub(crate) fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    /// What it is, for who is to keep it.
+    pub(crate) fn owned(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::clone(&self.0) as _
     }
 }
 

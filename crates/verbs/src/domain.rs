@@ -15,7 +15,21 @@ pub struct Domain(Arc<Owned>);
 struct Owned {
     raw: NonNull<raw::ibv_pd>,
     context: Context,
+    /// Of a parent domain: given back after it.
+    _threads: Option<Threads>,
 }
+
+/// A thread domain, and the protection domain that it is for.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    raw: NonNull<raw::ibv_td>,
+    _domain: Domain,
+}
+
+// SAFETY: verbs are thread safe, and the domain is given back by this value alone.
+unsafe impl Send for Threads {}
+// SAFETY: as above.
+unsafe impl Sync for Threads {}
 
 // SAFETY: verbs are thread safe, and the domain is given back by this value alone.
 unsafe impl Send for Owned {}
@@ -26,8 +40,20 @@ impl Domain {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         // SAFETY: the context is open.
         let raw = context.made("ibv_alloc_pd", unsafe { raw::ibv_alloc_pd(context.as_raw()) })?;
-        let context = context.clone();
-        Ok(Self(Arc::new(Owned { raw, context })))
+        Ok(Self(Arc::new(Owned {
+            raw,
+            context: context.clone(),
+            _threads: None,
+        })))
+    }
+
+    /// A parent domain that was just made.
+    pub(crate) fn parent(raw: NonNull<raw::ibv_pd>, threads: Threads, context: &Context) -> Self {
+        Self(Arc::new(Owned {
+            raw,
+            context: context.clone(),
+            _threads: Some(threads),
+        }))
     }
 
     /// The device.
@@ -45,5 +71,23 @@ impl Drop for Owned {
     fn drop(&mut self) {
         // SAFETY: whatever was made in it held it, and is gone.
         unsafe { raw::ibv_dealloc_pd(self.raw.as_ptr()) };
+    }
+}
+
+impl Threads {
+    /// A thread domain that was just made, for this domain.
+    pub(crate) fn new(raw: NonNull<raw::ibv_td>, domain: Domain) -> Self {
+        Self { raw, _domain: domain }
+    }
+
+    pub(crate) fn as_raw(&self) -> *mut raw::ibv_td {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // SAFETY: the parent domain that used it is gone.
+        unsafe { raw::ibv_dealloc_td(self.raw.as_ptr()) };
     }
 }

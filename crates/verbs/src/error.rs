@@ -12,7 +12,7 @@ pub enum Error {
     #[error(transparent)]
     Library(#[from] ibverbs_sys::OpenError),
     /// The library is too old for a function.
-    #[error("the machine's libibverbs has no {function}: it is older than the rdma-core that brought it")]
+    #[error("the machine's rdma-core has no {function}: it is older than the rdma-core that brought it")]
     Missing {
         /// The function.
         function: &'static str,
@@ -79,6 +79,22 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// Only mlx5's provider tells where it keeps memory.
+    #[error("{name} is no mlx5 device: where {what} of it lies is not told")]
+    NotMlx5 {
+        /// The device.
+        name: String,
+        /// What was asked about.
+        what: &'static str,
+    },
+    /// The provider told of memory that cannot be.
+    #[error("libmlx5 says that {what} has {bytes} bytes at an address where none can be")]
+    Layout {
+        /// What of it.
+        what: &'static str,
+        /// Bytes.
+        bytes: usize,
+    },
     /// No packet has such a payload.
     #[error("an MTU of {0} bytes is none: it is 256, 512, 1024, 2048 or 4096")]
     Mtu(u32),
@@ -122,7 +138,7 @@ impl Error {
     /// Whether there is no library on this machine.
     #[must_use]
     pub fn is_absent(&self) -> bool {
-        matches!(self, Self::Library(ibverbs_sys::OpenError::Absent(_)))
+        matches!(self, Self::Library(ibverbs_sys::OpenError::Absent { .. }))
     }
 
     /// The error number, where the operating system gave one.

@@ -4,6 +4,9 @@
 //!
 //! [`Context`] → [`Domain`] → [`Region`] (registered memory) and [`QueuePair`], whose work completes in a [`CompletionQueue`].
 //!
+//! Of mlx5 devices [`QueuePair::direct`] and [`CompletionQueue::direct`] tell where their memory lies, for who drives them by
+//! himself.
+//!
 //! The library is opened at the first call; a machine without it gets [`Error::Library`], never a failure to start. Listing
 //! devices loads the providers' libraries and opens no device; everything else is asked of an open [`Context`].
 //!
@@ -15,6 +18,7 @@
 mod buffer;
 mod completion;
 mod context;
+mod direct;
 mod domain;
 mod error;
 mod event;
@@ -30,6 +34,7 @@ mod work;
 pub use buffer::{Buffer, Pages};
 pub use completion::{Completion, CompletionQueue, Done, Failure, Operation};
 pub use context::{Context, Dmabuf};
+pub use direct::{DirectCompletionQueue, DirectQueuePair, Ring, Words};
 pub use domain::Domain;
 pub use error::Error;
 pub use event::Event;

@@ -1,11 +1,13 @@
 //! Queue pairs, and the states they go through: Reset, Init, ready to receive (Rtr), ready to send (Rts).
 
+use std::any::Any;
 use std::ffi::c_int;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::net::Ipv6Addr;
 use std::ptr::{NonNull, null_mut};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ibverbs_sys::{self as raw, ibv_qp_attr_mask as mask, ibv_qp_state as state, ibv_qp_type as kind};
 
@@ -53,6 +55,16 @@ impl QueuePairOptions {
             send_pieces: 1,
             receive_pieces: 1,
             inline_bytes: 0,
+        }
+    }
+
+    pub(crate) fn cap(self) -> raw::ibv_qp_cap {
+        raw::ibv_qp_cap {
+            max_send_wr: self.send_depth,
+            max_recv_wr: self.receive_depth,
+            max_send_sge: self.send_pieces,
+            max_recv_sge: self.receive_pieces,
+            max_inline_data: self.inline_bytes,
         }
     }
 }
@@ -190,16 +202,24 @@ pub struct QueuePair<S> {
 
 #[derive(Debug)]
 struct Inner {
-    raw: NonNull<raw::ibv_qp>,
+    owned: Arc<Owned>,
     number: u32,
     inline_bytes: u32,
     transport: Transport,
-    domain: Domain,
-    _completions: [CompletionQueue; 2],
     /// Regions that it was given work with.
     kept: Vec<Region>,
     /// The pieces of the request that is being posted.
     entries: Entries,
+}
+
+/// What is destroyed with the queue pair, or with the last piece of its memory that somebody holds.
+#[derive(Debug)]
+struct Owned {
+    raw: NonNull<raw::ibv_qp>,
+    domain: Domain,
+    _completions: [CompletionQueue; 2],
+    /// Regions that it was given work with, once nobody gives it more.
+    kept: Mutex<Vec<Region>>,
 }
 
 /// Room for the pieces of a request, kept so that none is prepared for each.
@@ -212,6 +232,10 @@ impl fmt::Debug for Entries {
 }
 
 // SAFETY: verbs are thread safe, and the queue pair is given back by this value alone.
+unsafe impl Send for Owned {}
+// SAFETY: as above.
+unsafe impl Sync for Owned {}
+// SAFETY: the room for pieces leads to memory that is read during a call alone.
 unsafe impl Send for Inner {}
 
 impl Domain {
@@ -229,13 +253,7 @@ impl Domain {
         let mut attributes = raw::ibv_qp_init_attr {
             send_cq: sent.as_raw(),
             recv_cq: received.as_raw(),
-            cap: raw::ibv_qp_cap {
-                max_send_wr: options.send_depth,
-                max_recv_wr: options.receive_depth,
-                max_send_sge: options.send_pieces,
-                max_recv_sge: options.receive_pieces,
-                max_inline_data: options.inline_bytes,
-            },
+            cap: options.cap(),
             qp_type: match options.transport {
                 Transport::Rc => kind::IBV_QPT_RC,
                 Transport::Uc => kind::IBV_QPT_UC,
@@ -246,21 +264,43 @@ impl Domain {
         // SAFETY: the domain and both queues are alive; what the pair holds is written back into the attributes.
         let raw = unsafe { raw::ibv_create_qp(self.as_raw(), &mut attributes) };
         let raw = self.context().made("ibv_create_qp", raw)?;
+        Ok(QueuePair::of(
+            raw,
+            attributes.cap.max_inline_data,
+            options.transport,
+            self,
+            [sent, received],
+        ))
+    }
+}
+
+impl QueuePair<Reset> {
+    /// One that the library has just made.
+    pub(crate) fn of(
+        raw: NonNull<raw::ibv_qp>,
+        inline_bytes: u32,
+        transport: Transport,
+        domain: &Domain,
+        completions: [&CompletionQueue; 2],
+    ) -> Self {
         // SAFETY: the library has just made it, and keeps it until it is destroyed.
         let number = unsafe { raw.as_ref().qp_num };
-        Ok(QueuePair {
+        Self {
             inner: Inner {
-                raw,
+                owned: Arc::new(Owned {
+                    raw,
+                    domain: domain.clone(),
+                    _completions: completions.map(Clone::clone),
+                    kept: Mutex::default(),
+                }),
                 number,
-                inline_bytes: attributes.cap.max_inline_data,
-                transport: options.transport,
-                domain: self.clone(),
-                _completions: [sent.clone(), received.clone()],
+                inline_bytes,
+                transport,
                 kept: Vec::new(),
                 entries: Entries([raw::ibv_sge::default(); MOST_PIECES]),
             },
             state: PhantomData,
-        })
+        }
     }
 }
 
@@ -280,13 +320,22 @@ impl<S> QueuePair<S> {
     /// The domain it is in.
     #[must_use]
     pub fn domain(&self) -> &Domain {
-        &self.inner.domain
+        &self.inner.owned.domain
+    }
+
+    pub(crate) fn as_raw(&self) -> *mut raw::ibv_qp {
+        self.inner.owned.raw.as_ptr()
+    }
+
+    /// What it is, for who is to keep it.
+    pub(crate) fn owned(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::clone(&self.inner.owned) as _
     }
 
     fn modify(&self, mut attributes: raw::ibv_qp_attr, what: mask) -> Result<(), Error> {
         // SAFETY: the pair is alive; the library reads the attributes that the mask names.
-        let errno = unsafe { raw::ibv_modify_qp(self.inner.raw.as_ptr(), &mut attributes, what.0.cast_signed()) };
-        self.inner.domain.context().answered("ibv_modify_qp", errno)
+        let errno = unsafe { raw::ibv_modify_qp(self.as_raw(), &mut attributes, what.0.cast_signed()) };
+        self.domain().context().answered("ibv_modify_qp", errno)
     }
 
     fn now<T>(self) -> QueuePair<T> {
@@ -406,7 +455,7 @@ impl<S: Receives> QueuePair<S> {
         let mut bad = null_mut();
         // SAFETY: the pair is alive; the request and its pieces are read during the call, and the memory they name is kept until
         // the pair is destroyed.
-        let errno = unsafe { raw::ibv_post_recv(self.inner.raw.as_ptr(), &mut request, &mut bad) };
+        let errno = unsafe { raw::ibv_post_recv(self.as_raw(), &mut request, &mut bad) };
         self.inner.posted("ibv_post_recv", errno)
     }
 }
@@ -450,7 +499,7 @@ impl QueuePair<Rts> {
         // SAFETY: the pair is alive; the request and its pieces are read during the call, and the memory they name is kept until
         // the pair is destroyed. What goes with the request is host memory of so many bytes. A datagram names an address handle,
         // which is borrowed and of the same library; nothing else is taken for one.
-        let errno = unsafe { raw::ibv_post_send(self.inner.raw.as_ptr(), &mut raw, &mut bad) };
+        let errno = unsafe { raw::ibv_post_send(self.as_raw(), &mut raw, &mut bad) };
         self.inner.posted("ibv_post_send", errno)
     }
 }
@@ -474,7 +523,7 @@ impl Inner {
         match errno {
             0 => Ok(()),
             errno => Err(Error::Post {
-                name: self.domain.context().name().to_owned(),
+                name: self.owned.domain.context().name().to_owned(),
                 function,
                 source: match errno {
                     -1 => io::Error::last_os_error(),
@@ -486,6 +535,14 @@ impl Inner {
 }
 
 impl Drop for Inner {
+    fn drop(&mut self) {
+        // Somebody may hold it still, and with it the card.
+        let mut kept = self.owned.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.append(&mut self.kept);
+    }
+}
+
+impl Drop for Owned {
     fn drop(&mut self) {
         // SAFETY: it is alive and destroyed here alone, before what it was given.
         unsafe { raw::ibv_destroy_qp(self.raw.as_ptr()) };

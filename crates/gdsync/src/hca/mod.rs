@@ -2,6 +2,8 @@
 
 mod completer;
 mod endpoint;
+pub mod mlx5;
+pub mod port;
 pub mod proxy;
 mod rings;
 pub mod sim;

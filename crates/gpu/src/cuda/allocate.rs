@@ -188,7 +188,8 @@ impl CudaGpu {
         })
     }
 
-    fn device_address(&self, start: NonNull<u8>) -> Answer<DevicePtr> {
+    /// Where registered memory is seen; the context is current.
+    pub(super) fn device_address(&self, start: NonNull<u8>) -> Answer<DevicePtr> {
         let mut address = 0;
         call!(
             self.driver,

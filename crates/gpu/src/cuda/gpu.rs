@@ -199,6 +199,14 @@ unsafe impl Backend for CudaGpu {
         }
     }
 
+    fn host_address(&self, start: NonNull<u8>) -> Result<DevicePtr, Error> {
+        let _current = self.enter()?;
+        self.device_address(start).map_err(|source| Error::HostAddress {
+            address: start.as_ptr().addr(),
+            source,
+        })
+    }
+
     fn create_stream(&self) -> Result<StreamHandle, Error> {
         let _current = self.enter()?;
         let stream = self.driver.create_stream().map_err(Error::Stream)?;

@@ -174,6 +174,10 @@ unsafe impl Backend for SimGpu {
         space::remove_host(start);
     }
 
+    fn host_address(&self, start: NonNull<u8>) -> Result<DevicePtr, Error> {
+        Ok(DevicePtr::new(start.as_ptr().addr() as u64))
+    }
+
     fn create_stream(&self) -> Result<StreamHandle, Error> {
         let handle = number();
         let queue = Arc::new(Queue::default());

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use verbs::{Access, Buffer, Domain, Pages};
 
 use super::Shared;
-use super::error::failed;
 use super::pair::{Bounce, Link, Pair};
-use super::port::Made;
+use crate::hca::port::{Made, failed};
 use crate::hca::rings::Rings;
 use crate::hca::{QueuePair, Request};
 use crate::wire::{BLOCK, MOST_BLOCKS};

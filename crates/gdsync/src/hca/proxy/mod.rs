@@ -15,49 +15,24 @@
 mod completions;
 mod create;
 mod engine;
-mod error;
 mod pair;
-mod port;
 mod receives;
 mod region;
 mod sends;
 mod syndrome;
 
-pub use error::Error;
+pub use super::port::{Error, Options};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use super::port::Port;
 use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
 use crate::{Place, Supply};
 use engine::Bell;
 use pair::{Link, Pair};
-use port::Port;
 use region::{Known, Regions};
-
-/// Which port of a device, and how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
-    /// The port, from 1.
-    pub port: u8,
-    /// The index of its GID; without it RoCE takes the best there is ([`verbs::Gid::best`]), and InfiniBand none.
-    pub gid_index: Option<u8>,
-    /// An unanswered packet is sent again after 4.096 µs times two to the power of this; seven times, before the far side is taken
-    /// for gone.
-    pub timeout: u8,
-}
-
-impl Default for Options {
-    /// The first port, its best GID, 18: a packet is sent again after one second.
-    fn default() -> Self {
-        Self {
-            port: 1,
-            gid_index: None,
-            timeout: 18,
-        }
-    }
-}
 
 /// An HCA by proxy. Dropped, its thread ends: what was rung and posted is flushed, and what is rung after that is heard no more.
 #[derive(Debug)]

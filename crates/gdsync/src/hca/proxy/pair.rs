@@ -6,6 +6,7 @@ use verbs::{Buffer, CompletionQueue, Init, QueuePair, Region, Rts};
 
 use crate::hca::Endpoint;
 use crate::hca::completer::{Completer, Mark, NoPlace};
+use crate::hca::port::Room;
 use crate::hca::rings::{ReceiveSide, SendSide};
 use crate::wire::{Completion, Event, Failed, Syndrome};
 
@@ -55,13 +56,6 @@ pub(super) enum Link {
     Ready(QueuePair<Rts>),
     /// It is destroyed.
     Gone,
-}
-
-/// What a verbs queue pair holds.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Room {
-    pub sends: u32,
-    pub receives: u32,
 }
 
 /// Registered memory for the bytes that entries hold themselves, at the same place as in the ring: it is free when the entry's

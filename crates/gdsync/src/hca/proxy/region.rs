@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use verbs::{Domain, Piece, Road};
+use verbs::{Domain, Piece};
 
 use super::Shared;
-use super::error::{Error, failed};
+use crate::Place;
 use crate::hca::Access;
+use crate::hca::port::{Error, register};
 use crate::wire::DataSegment;
-use crate::{Place, Whole};
 
 /// The memory that is registered, by local key.
 #[derive(Debug, Default)]
@@ -30,35 +30,9 @@ pub(super) struct Known {
 pub(super) struct NotAllowed;
 
 impl Known {
-    /// Registers a place with a device. Of host memory the far side reaches the place, of GPU memory all that it is a part of: a
-    /// dma-buf is of whole pages.
+    /// Registers a place with a device.
     pub(super) fn register(domain: &Domain, place: &Place, access: Access) -> Result<Self, Error> {
-        let wanted = verbs::Access {
-            // Verbs give no right to write from afar without this one.
-            local_write: access.local_write || access.remote_write || access.remote_atomic,
-            remote_write: access.remote_write,
-            remote_read: access.remote_read,
-            remote_atomic: access.remote_atomic,
-            relaxed_ordering: false,
-        };
-        let (memory, start) = place.whole();
-        let (region, start) = match memory {
-            Whole::Host(memory) => {
-                let part = start..start + place.len();
-                let region = domain.register_host_part(memory, part, wanted);
-                (region.map_err(failed("register host memory"))?, 0)
-            }
-            Whole::Device(memory) => {
-                let region = match domain.register_by(Road::Dmabuf, memory, wanted) {
-                    Ok(region) => region,
-                    Err(dmabuf) => match domain.register_by(Road::Peermem, memory, wanted) {
-                        Ok(region) => region,
-                        Err(peermem) => return Err(Error::NoRoad { dmabuf, peermem }),
-                    },
-                };
-                (region, start)
-            }
-        };
+        let (region, start) = register(domain, place, access)?;
         Ok(Self {
             region,
             place: place.clone(),

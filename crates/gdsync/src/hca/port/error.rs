@@ -1,10 +1,10 @@
-//! What can go wrong with the proxy and its verbs device.
+//! What can go wrong with a verbs device and its port.
 
 use verbs::{PortState, RoadError};
 
 use crate::hca::Endpoint;
 
-/// Why the proxy cannot do it.
+/// Why a verbs device cannot do it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -37,6 +37,38 @@ pub enum Error {
         /// The index that was asked for.
         index: Option<u8>,
     },
+    /// Another make of card.
+    #[error("{device} is no mlx5 device, whose queues a GPU drives: take the proxy, which drives any")]
+    NotMlx5 {
+        /// The device.
+        device: String,
+    },
+    /// Queues where a card has none by this road.
+    #[error("a card's queues are where its driver keeps them, in host memory: ask for no queues in GPU memory")]
+    GpuQueues,
+    /// The provider made a queue of another size or shape than can be driven.
+    #[error("{device} made {what} of {count} entries of {bytes} bytes; {need}")]
+    Shape {
+        /// The device.
+        device: String,
+        /// What of it.
+        what: &'static str,
+        /// Entries.
+        count: u32,
+        /// Bytes of each.
+        bytes: u32,
+        /// What it must be.
+        need: String,
+    },
+    /// The GPU is not given the card's doorbell register.
+    #[error(
+        "the GPU cannot ring the card's doorbell, its driver does not map the register: {source}; let it (PeerMappingOverride=1,          `gdr fix peer-mapping`), or take the proxy"
+    )]
+    Register {
+        /// What the driver said.
+        #[source]
+        source: gpu::Error,
+    },
     /// GPU memory that the card reaches by no road.
     #[error(
         "the card does not reach this GPU memory: by a dma-buf {dmabuf}; by a peer memory client (nvidia-peermem) {peermem}; \
@@ -65,6 +97,6 @@ pub enum Error {
 }
 
 /// `operation` failed.
-pub(super) fn failed(operation: &'static str) -> impl FnOnce(verbs::Error) -> Error {
+pub(in crate::hca) fn failed(operation: &'static str) -> impl FnOnce(verbs::Error) -> Error {
     move |source| Error::Verbs { operation, source }
 }

@@ -1,19 +1,47 @@
-//! The port of a verbs device that queue pairs are made on, and how they are joined with others.
+//! The port of a verbs device that queue pairs are made on, and how they are joined with others: of a card, and of a proxy's device.
+
+mod error;
+mod region;
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use verbs::{
     Access, Address, Behaviour, CompletionQueue, Context, Domain, Gid, Init, LinkLayer, MOST_PIECES, Peer, PortState,
-    QueuePair, QueuePairOptions, Route, Rts, Transport,
+    QueuePair, QueuePairOptions, Reset, Route, Rts, Transport,
 };
 
-use super::error::{Error, failed};
-use super::{Options, pair};
-use crate::hca::{Endpoint, Path, Patience, Request};
+pub use error::Error;
+pub(in crate::hca) use error::failed;
+pub(in crate::hca) use region::register;
+
+use super::{Endpoint, Path, Patience, Request};
+
+/// Which port of a device, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// The port, from 1.
+    pub port: u8,
+    /// The index of its GID; without it RoCE takes the best there is ([`verbs::Gid::best`]), and InfiniBand none.
+    pub gid_index: Option<u8>,
+    /// An unanswered packet is sent again after 4.096 µs times two to the power of this; seven times, before the far side is taken
+    /// for gone.
+    pub timeout: u8,
+}
+
+impl Default for Options {
+    /// The first port, its best GID, 18: a packet is sent again after one second.
+    fn default() -> Self {
+        Self {
+            port: 1,
+            gid_index: None,
+            timeout: 18,
+        }
+    }
+}
 
 /// An open port.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(in crate::hca) struct Port {
     pub domain: Domain,
     options: Options,
     lid: u16,
@@ -26,11 +54,18 @@ pub(super) struct Port {
 }
 
 /// A verbs queue pair, and how much it holds.
-pub(super) struct Made {
+pub(in crate::hca) struct Made {
     pub pair: QueuePair<Init>,
     pub sent: CompletionQueue,
     pub received: CompletionQueue,
-    pub room: pair::Room,
+    pub room: Room,
+}
+
+/// How many requests a verbs queue pair takes.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::hca) struct Room {
+    pub sends: u32,
+    pub receives: u32,
 }
 
 /// Reads at once that are asked for at most: what most cards have.
@@ -41,7 +76,7 @@ const PACKET: u32 = 0xff_ffff;
 const FOR_EVER: u8 = 7;
 
 impl Port {
-    pub(super) fn open(context: &Context, options: Options) -> Result<Self, Error> {
+    pub(in crate::hca) fn open(context: &Context, options: Options) -> Result<Self, Error> {
         let (number, device) = (options.port, || context.name().to_owned());
         let found = context.port(number).map_err(failed("ask the port"))?;
         if found.state != PortState::Active {
@@ -80,7 +115,7 @@ impl Port {
 
     /// A queue pair for these queues. Of the pieces of a request it has as many as the device gives, which does not say how many that
     /// is.
-    pub(super) fn queue_pair(&self, request: &Request) -> Result<Made, Error> {
+    pub(in crate::hca) fn queue_pair(&self, request: &Request) -> Result<Made, Error> {
         let context = self.domain.context();
         let (sends, receives) = (
             request.send_blocks.min(self.requests),
@@ -102,12 +137,11 @@ impl Port {
             };
             match self.domain.queue_pair(options, &sent, &received) {
                 Ok(pair) => {
-                    let pair = pair.init(self.options.port, Access::ALL, 0);
                     return Ok(Made {
-                        pair: pair.map_err(failed("give a queue pair its port"))?,
+                        pair: self.init(pair)?,
                         sent,
                         received,
-                        room: pair::Room { sends, receives },
+                        room: Room { sends, receives },
                     });
                 }
                 Err(_) if pieces > 1 => pieces /= 2,
@@ -116,9 +150,15 @@ impl Port {
         }
     }
 
+    /// Gives a queue pair this port.
+    pub(in crate::hca) fn init(&self, pair: QueuePair<Reset>) -> Result<QueuePair<Init>, Error> {
+        let pair = pair.init(self.options.port, Access::ALL, 0);
+        pair.map_err(failed("give a queue pair its port"))
+    }
+
     /// How a queue pair of this port is reached. The number of its first packet is one that packets of an earlier queue pair of the
     /// same number are not taken for.
-    pub(super) fn endpoint(&self, qpn: u32) -> Endpoint {
+    pub(in crate::hca) fn endpoint(&self, qpn: u32) -> Endpoint {
         let path = Path {
             gid: self.gid.map(|gid| gid.address),
             first_packet: RandomState::new().build_hasher().finish() as u32 & PACKET,
@@ -134,7 +174,7 @@ impl Port {
     }
 
     /// Whether the far side's address has what this port needs.
-    pub(super) fn check(&self, far: Endpoint) -> Result<Path, Error> {
+    pub(in crate::hca) fn check(&self, far: Endpoint) -> Result<Path, Error> {
         let path = far.path.ok_or(Error::Address { far, lacks: "path" })?;
         match (self.gid, path.gid) {
             (Some(_), None) => Err(Error::Address { far, lacks: "GID" }),
@@ -144,7 +184,7 @@ impl Port {
     }
 
     /// Joins a queue pair with the far one.
-    pub(super) fn join(
+    pub(in crate::hca) fn join(
         &self,
         pair: QueuePair<Init>,
         first_packet: u32,

@@ -1,0 +1,290 @@
+//! Memory that somebody else keeps, for the CPU and for GPUs: what a card's driver laid its queues and registers in.
+//!
+//! Registrations are of whole pages, and several pieces share one (the doorbell records of queue pairs do): a page is registered
+//! once in the process, and that ends with the last piece of it.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gdr_sys::cuda::CuResult;
+
+use crate::error::Failure;
+use crate::{DevicePtr, Error, Gpu, HostMemory, Registration};
+
+/// A stretch of somebody else's memory, or of another device's registers, and what keeps it. Clones are the same.
+#[derive(Clone)]
+pub struct Lent {
+    start: NonNull<u8>,
+    bytes: usize,
+    /// Held, and nothing else.
+    _keep: Arc<dyn Any + Send + Sync>,
+}
+
+// SAFETY: a number and what may be sent; the memory is reached through atomic accesses alone (`Lent::new`).
+unsafe impl Send for Lent {}
+// SAFETY: as above.
+unsafe impl Sync for Lent {}
+
+impl Lent {
+    /// `bytes` bytes from `start` on, which are there for as long as `keep` is.
+    ///
+    /// # Safety
+    ///
+    /// They are valid for reads and writes until the last clone of `keep` is dropped; until then nobody holds a reference into
+    /// them, or accesses them but atomically (registers: by single loads and stores).
+    #[must_use]
+    pub unsafe fn new(start: NonNull<u8>, bytes: usize, keep: Arc<dyn Any + Send + Sync>) -> Self {
+        Self {
+            start,
+            bytes,
+            _keep: keep,
+        }
+    }
+
+    /// Where the CPU finds it.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.start.as_ptr().addr()
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// For the CPU alone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`].
+    pub fn for_cpu(&self, gpu: &Gpu) -> Result<HostMemory, Error> {
+        let memory = Borrowed {
+            _page: None,
+            registers: false,
+            _lent: self.clone(),
+        };
+        self.memory(gpu, DevicePtr::new(0), memory)
+    }
+
+    /// For the GPU too: registered as `how` with all contexts of the process. Where somebody else has registered it already, that
+    /// is used, for as long as it lasts. What begins and ends within pages is to be lent by whole pages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Register`]; [`Error::Empty`].
+    pub fn for_gpu(&self, gpu: &Gpu, how: Registration) -> Result<HostMemory, Error> {
+        if self.bytes == 0 {
+            return Err(Error::Empty);
+        }
+        // SAFETY: the memory is valid while what keeps it is, which the result holds, and drops after the registration.
+        let (page, device) = unsafe { Page::registered(gpu, self.start, self.bytes, how) }?;
+        let memory = Borrowed {
+            _page: Some(page),
+            registers: how == Registration::Registers,
+            _lent: self.clone(),
+        };
+        self.memory(gpu, device, memory)
+    }
+
+    fn memory(&self, gpu: &Gpu, device: DevicePtr, borrowed: Borrowed) -> Result<HostMemory, Error> {
+        if self.bytes == 0 {
+            return Err(Error::Empty);
+        }
+        Ok(HostMemory::lent(gpu.clone(), self.start, self.bytes, device, borrowed))
+    }
+}
+
+impl fmt::Debug for Lent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes lent at {:#x}", self.bytes, self.address())
+    }
+}
+
+/// What a piece of lent memory holds; dropped in this order.
+#[derive(Debug)]
+pub(crate) struct Borrowed {
+    _page: Option<Page>,
+    /// Another device's, on which a store is to arrive at once.
+    pub registers: bool,
+    _lent: Lent,
+}
+
+impl Borrowed {
+    /// Whether a GPU reaches it.
+    pub(crate) fn is_registered(&self) -> bool {
+        self._page.is_some()
+    }
+}
+
+/// A share in a registration.
+#[derive(Debug)]
+struct Page {
+    gpu: Gpu,
+    start: NonNull<u8>,
+}
+
+// SAFETY: the pointer is a number here.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+struct Registered {
+    shares: usize,
+    bytes: usize,
+    ours: bool,
+}
+
+/// By where they start. Held while CUDA is asked: who finds none registers before another may end one.
+static REGISTERED: Mutex<BTreeMap<usize, Registered>> = Mutex::new(BTreeMap::new());
+
+/// Its data is whole at every moment.
+fn registrations() -> MutexGuard<'static, BTreeMap<usize, Registered>> {
+    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Page {
+    /// # Safety
+    ///
+    /// `start` is valid for `bytes` bytes until the result is dropped.
+    unsafe fn registered(
+        gpu: &Gpu,
+        start: NonNull<u8>,
+        bytes: usize,
+        how: Registration,
+    ) -> Result<(Self, DevicePtr), Error> {
+        let mut all = registrations();
+        let share = |gpu: &Gpu| Self {
+            gpu: gpu.clone(),
+            start,
+        };
+        let known = all.get_mut(&start.as_ptr().addr());
+        if let Some(known) = known.filter(|known| known.bytes >= bytes) {
+            let device = gpu.backend().host_address(start)?;
+            known.shares += 1;
+            return Ok((share(gpu), device));
+        }
+        // SAFETY: this function's condition.
+        let (device, ours) = match unsafe { gpu.backend().register(start, bytes, how) } {
+            Ok(device) => (device, true),
+            Err(error) if is_registered_already(&error) => (gpu.backend().host_address(start)?, false),
+            Err(error) => return Err(error),
+        };
+        let registered = Registered { shares: 1, bytes, ours };
+        all.insert(start.as_ptr().addr(), registered);
+        drop(all);
+        Ok((share(gpu), device))
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let mut all = registrations();
+        let at = self.start.as_ptr().addr();
+        let Some(known) = all.get_mut(&at) else { return };
+        known.shares -= 1;
+        if known.shares == 0 {
+            if known.ours {
+                self.gpu.backend().unregister(self.start);
+            }
+            all.remove(&at);
+        }
+    }
+}
+
+fn is_registered_already(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Register {
+            source: Failure::Returned {
+                result: CuResult::HOST_MEMORY_ALREADY_REGISTERED | CuResult::ALREADY_MAPPED,
+                ..
+            },
+            ..
+        }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::{Compare, MemoryOperation};
+
+    /// Memory that tells when it goes.
+    struct Keeper {
+        bytes: Box<[u64; 512]>,
+        gone: Arc<AtomicBool>,
+    }
+
+    impl Drop for Keeper {
+        fn drop(&mut self) {
+            self.gone.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn keeper() -> (Lent, Arc<AtomicBool>) {
+        let gone = Arc::new(AtomicBool::new(false));
+        let mut keeper = Keeper {
+            bytes: Box::new([0; 512]),
+            gone: Arc::clone(&gone),
+        };
+        let start = NonNull::from(&mut *keeper.bytes).cast();
+        // SAFETY: the box stays where it is until the keeper is dropped, and nobody else looks into it.
+        (unsafe { Lent::new(start, 4096, Arc::new(keeper)) }, gone)
+    }
+
+    #[test]
+    fn a_stream_reaches_it_and_it_is_kept_until_nobody_does() {
+        let (lent, gone) = keeper();
+        let gpu = Gpu::sim();
+        let memory = lent.for_gpu(&gpu, Registration::Registers).expect("registered");
+        let stream = gpu.stream().expect("a stream");
+        let write = MemoryOperation::write64(&memory, 8, 0x0102).expect("reached");
+        drop(lent);
+        stream.batch(&[write]).expect("put in");
+        stream.synchronize().expect("done");
+        assert_eq!(memory.load_u64(8).expect("in range"), 0x0102);
+        assert!(!gone.load(Ordering::SeqCst));
+        drop((memory, stream));
+        assert!(gone.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_page_is_registered_until_its_last_piece_goes() {
+        let (lent, _gone) = keeper();
+        let gpu = Gpu::sim();
+        let first = lent.for_gpu(&gpu, Registration::Memory).expect("registered");
+        let second = lent.for_gpu(&gpu, Registration::Memory).expect("shared");
+        let at = lent.address();
+        assert_eq!(registrations().get(&at).map(|known| known.shares), Some(2));
+        drop(first);
+        let stream = gpu.stream().expect("a stream");
+        let wait = MemoryOperation::wait32(&second, 0, 0, Compare::Geq).expect("reached");
+        stream.batch(&[wait]).expect("put in");
+        stream.synchronize().expect("it is registered still");
+        drop((second, stream));
+        assert!(registrations().get(&at).is_none());
+    }
+
+    #[test]
+    fn for_the_cpu_alone_no_gpu_has_an_address() {
+        let (lent, _gone) = keeper();
+        let memory = lent.for_cpu(&Gpu::sim()).expect("some bytes");
+        memory.store_u32(4, 7).expect("in range");
+        assert_eq!(memory.load_u32(4).expect("in range"), 7);
+        assert!(memory.is_pageable());
+        assert!(matches!(MemoryOperation::write32(&memory, 0, 1), Err(Error::Pageable)));
+        assert!(registrations().get(&lent.address()).is_none());
+    }
+}

@@ -1,0 +1,188 @@
+//! Direct verbs of mlx5: where the provider keeps a queue pair's and a completion queue's memory, by `libmlx5.so.1`, which is
+//! opened at its first use. The names are those of `infiniband/mlx5dv.h`.
+
+use std::ffi::{c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use loader::Opened;
+
+use crate::library::OpenError;
+use crate::{ibv_ah, ibv_context, ibv_cq, ibv_device, ibv_pd, ibv_qp, ibv_qp_init_attr_ex};
+
+/// Never `libmlx5.so`: that name belongs to development packages.
+const NAME: &str = "libmlx5.so.1";
+
+records! {
+    /// Where a queue pair's memory lies: rings, doorbell records (receive, send) and the doorbell register.
+    "struct mlx5dv_qp" struct mlx5dv_qp {
+        dbrec: *mut u32,
+        sq_buf: *mut c_void = "sq.buf",
+        sq_wqe_cnt: u32 = "sq.wqe_cnt",
+        sq_stride: u32 = "sq.stride",
+        rq_buf: *mut c_void = "rq.buf",
+        rq_wqe_cnt: u32 = "rq.wqe_cnt",
+        rq_stride: u32 = "rq.stride",
+        bf_reg: *mut c_void = "bf.reg",
+        bf_size: u32 = "bf.size",
+        comp_mask: u64,
+        uar_mmap_offset: i64,
+        tirn: u32,
+        tisn: u32,
+        rqn: u32,
+        sqn: u32,
+        tir_icm_addr: u64,
+    }
+
+    /// Where a completion queue's memory lies: its ring, and its doorbell records (consumer index, arming).
+    "struct mlx5dv_cq" struct mlx5dv_cq {
+        buf: *mut c_void,
+        dbrec: *mut u32,
+        cqe_cnt: u32,
+        cqe_size: u32,
+        cq_uar: *mut c_void,
+        cqn: u32,
+        comp_mask: u64,
+    }
+
+    /// A datagram's address as it stands in a work queue entry: 48 bytes.
+    "struct mlx5dv_ah" struct mlx5dv_ah {
+        av: *mut c_void,
+        comp_mask: u64,
+    }
+
+    /// What is asked about, and the room for what is told.
+    "struct mlx5dv_obj" struct mlx5dv_obj {
+        qp_in: *mut ibv_qp = "qp.in",
+        qp_out: *mut mlx5dv_qp = "qp.out",
+        cq_in: *mut ibv_cq = "cq.in",
+        cq_out: *mut mlx5dv_cq = "cq.out",
+        srq_in: *mut c_void = "srq.in",
+        srq_out: *mut c_void = "srq.out",
+        rwq_in: *mut c_void = "rwq.in",
+        rwq_out: *mut c_void = "rwq.out",
+        dm_in: *mut c_void = "dm.in",
+        dm_out: *mut c_void = "dm.out",
+        ah_in: *mut ibv_ah = "ah.in",
+        ah_out: *mut mlx5dv_ah = "ah.out",
+        pd_in: *mut ibv_pd = "pd.in",
+        pd_out: *mut c_void = "pd.out",
+    }
+
+    /// What a dynamically connected queue pair is made with.
+    "struct mlx5dv_dc_init_attr" struct mlx5dv_dc_init_attr {
+        dc_type: c_int,
+        dct_access_key: u64,
+    }
+
+    /// What a queue pair is made with besides verbs' own.
+    "struct mlx5dv_qp_init_attr" struct mlx5dv_qp_init_attr {
+        comp_mask: u64,
+        create_flags: u32,
+        dc_init_attr: mlx5dv_dc_init_attr,
+        send_ops_flags: u64,
+    }
+}
+
+constants! {
+    /// Of `mlx5dv_init_obj`.
+    flags mlx5dv_obj_type {
+        MLX5DV_OBJ_QP = 1 << 0,
+        MLX5DV_OBJ_CQ = 1 << 1,
+        MLX5DV_OBJ_AH = 1 << 5,
+    }
+
+    /// Which parts of `mlx5dv_qp_init_attr` are meant.
+    flags mlx5dv_qp_init_attr_mask {
+        MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS = 1 << 0,
+    }
+
+    /// How a queue pair is made.
+    flags mlx5dv_qp_create_flags {
+        MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE = 1 << 3,
+    }
+}
+
+/// The library's functions, each present or not.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Mlx5dv {
+    /// Whether a device is one of its own.
+    pub mlx5dv_is_supported: Option<unsafe extern "C" fn(*mut ibv_device) -> bool>,
+    /// Tells where the objects of `mlx5dv_obj_type` have their memory; 0, or an error number.
+    pub mlx5dv_init_obj: Option<unsafe extern "C" fn(*mut mlx5dv_obj, u64) -> c_int>,
+    /// Makes a queue pair; since rdma-core 19.
+    pub mlx5dv_create_qp: Option<
+        unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex, *mut mlx5dv_qp_init_attr) -> *mut ibv_qp,
+    >,
+    path: PathBuf,
+}
+
+impl Mlx5dv {
+    /// The file it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The process's library, opened at the first call that finds one, and open until the process ends. It is the file that libibverbs
+/// loads as its provider.
+///
+/// # Errors
+///
+/// [`OpenError`], with the loader's words.
+pub fn mlx5dv() -> Result<&'static Mlx5dv, OpenError> {
+    static LIBRARY: OnceLock<Mlx5dv> = OnceLock::new();
+    if let Some(library) = LIBRARY.get() {
+        return Ok(library);
+    }
+    let library = open(Path::new(NAME))?;
+    Ok(LIBRARY.get_or_init(|| library))
+}
+
+fn open(path: &Path) -> Result<Mlx5dv, OpenError> {
+    /// A function's address as what it is.
+    macro_rules! function {
+        ($opened:ident, $name:ident) => {
+            $opened.symbol(stringify!($name)).map(|address| {
+                // SAFETY: the address is not null, and that of the function of this name, whose signature in mlx5dv.h is the
+                // field's; the library is kept open below.
+                unsafe { std::mem::transmute::<*mut c_void, _>(address) }
+            })
+        };
+    }
+    // SAFETY: the constructor of libmlx5 registers a provider with libibverbs, and has no condition on the caller.
+    let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }.map_err(|refusal| OpenError::of(NAME, refusal))?;
+    let path = opened.file_of("mlx5dv_init_obj").unwrap_or_else(|| path.to_owned());
+    let library = Mlx5dv {
+        mlx5dv_is_supported: function!(opened, mlx5dv_is_supported),
+        mlx5dv_init_obj: function!(opened, mlx5dv_init_obj),
+        mlx5dv_create_qp: function!(opened, mlx5dv_create_qp),
+        path,
+    };
+    opened.keep();
+    Ok(library)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_absent_in_the_loaders_words() {
+        match open(Path::new("/nowhere/libmlx5.so.1")) {
+            Err(OpenError::Absent { name, words }) => {
+                assert_eq!(name, "libmlx5.so.1");
+                assert!(words.contains("No such file or directory"), "{words}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn another_library_has_none_of_its_functions() {
+        let library = open(Path::new("libc.so.6")).expect("every process has one");
+        assert!(library.mlx5dv_init_obj.is_none() && library.mlx5dv_create_qp.is_none());
+    }
+}
