@@ -64,15 +64,11 @@ fn sound() -> String {
 }
 
 /// Checks that cannot have an outcome, and why.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("rdma.uar-map", "pass", "gdr does not try it yet"),
-    ("rdma.uar-map", "bad", "gdr does not try it yet"),
-    (
-        "pcie.acs-vm",
-        "pass",
-        "it speaks where virtual machines are in play, and is skipped elsewhere",
-    ),
-];
+const EXCEPTIONS: &[(&str, &str, &str)] = &[(
+    "pcie.acs-vm",
+    "pass",
+    "it speaks where virtual machines are in play, and is skipped elsewhere",
+)];
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/checks")
@@ -250,11 +246,7 @@ fn the_sound_machine_is_sound() {
     }))
     .expect("a case");
     let report = report(&case);
-    let fine = |finding: &&Value| {
-        // gdr does not try it yet.
-        finding["id"] == "rdma.uar-map"
-            || ["pass", "info", "skip"].contains(&finding["outcome"].as_str().unwrap_or_default())
-    };
+    let fine = |finding: &&Value| ["pass", "info", "skip"].contains(&finding["outcome"].as_str().unwrap_or_default());
     let findings = report["findings"].as_array().expect("findings");
     let wrong: Vec<&Value> = findings.iter().filter(|finding| !fine(finding)).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");

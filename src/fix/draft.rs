@@ -1,5 +1,6 @@
 //! What a fix wants of a machine, before anybody has looked what is there: pure.
 
+use super::step::MISSING;
 use crate::check::Ctx;
 use crate::model::{Bdf, Capability, Finding, Reversal};
 
@@ -157,6 +158,8 @@ pub enum Want {
         undo: Reversal,
         /// Only after something else was changed: it makes one thing of another.
         follows: bool,
+        /// The exit statuses that mean success.
+        expected: Vec<i32>,
     },
     /// A module is loaded.
     Module {
@@ -195,6 +198,7 @@ impl Want {
             argv: owned(argv),
             undo: Reversal::UntilReboot(owned(undo)),
             follows: false,
+            expected: vec![0],
         }
     }
 
@@ -204,6 +208,18 @@ impl Want {
             argv: argv.iter().map(|word| (*word).to_owned()).collect(),
             undo: Reversal::Again,
             follows: true,
+            expected: vec![0],
+        }
+    }
+
+    /// A command that tells somebody of a change who may not be there, and finds out by itself later. `deaf` are the exit
+    /// statuses for that.
+    pub fn tell(argv: &[&str], deaf: &[i32]) -> Self {
+        Self::Command {
+            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+            undo: Reversal::Again,
+            follows: true,
+            expected: [0].iter().chain(deaf).chain([MISSING].iter()).copied().collect(),
         }
     }
 }

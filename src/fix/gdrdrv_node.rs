@@ -52,6 +52,20 @@ fn draft(need: &Need<'_>) -> Draft {
         None => return Draft::refused(format!("{NODE} was not looked at.")),
     };
     let mut draft = Draft::default();
+    draft.wish(
+        "Make the node whenever gdrdrv is loaded.",
+        Want::File {
+            path: RULE.to_owned(),
+            mode: 0o644,
+            content: Box::new(|_| Ok(RULE_TEXT.to_owned())),
+        },
+    );
+    // By itself udevd looks for new rules every three seconds at most (systemd's udevd.c). Where none runs, udevadm ends with
+    // 1, an old one with 2: one that starts later reads the rules then.
+    draft.wish(
+        "udevd reads its rules again.",
+        Want::tell(&["udevadm", "control", "--reload"], &[1, 2]),
+    );
     match state {
         None => make(&mut draft, *major),
         Some(state) if !state.character => {
@@ -73,14 +87,6 @@ fn draft(need: &Need<'_>) -> Draft {
         }
         Some(_) => {}
     }
-    draft.wish(
-        "Make the node whenever gdrdrv is loaded.",
-        Want::File {
-            path: RULE.to_owned(),
-            mode: 0o644,
-            content: Box::new(|_| Ok(RULE_TEXT.to_owned())),
-        },
-    );
     draft.warnings.push(
         "Every user may open the node, as gdrcopy's own installation has it. What loads gdrdrv at boot (its package's \
          service, modules-load.d) stays as it is."

@@ -43,6 +43,7 @@ fn draft(need: &Need<'_>) -> Draft {
             argv: shell(KEEP),
             undo: Reversal::Command(shell(PUT_BACK)),
             follows: false,
+            expected: vec![0],
         },
     );
     draft.wish(
@@ -51,6 +52,7 @@ fn draft(need: &Need<'_>) -> Draft {
             argv,
             undo: Reversal::Nothing,
             follows: false,
+            expected: vec![0],
         },
     );
     draft.wish(
@@ -59,6 +61,7 @@ fn draft(need: &Need<'_>) -> Draft {
             argv: shell(SUM),
             undo: Reversal::Nothing,
             follows: false,
+            expected: vec![0],
         },
     );
     draft.warnings.push(format!(

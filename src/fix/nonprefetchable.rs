@@ -46,6 +46,7 @@ fn draft(need: &Need<'_>) -> Draft {
                 argv: set(tool, bdf, 1),
                 undo: Reversal::Command(set(tool, bdf, 0)),
                 follows: false,
+                expected: vec![0],
             },
         );
         draft.warnings.push(format!(

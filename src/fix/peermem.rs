@@ -201,6 +201,7 @@ fn retire(ctx: &Ctx<'_>, draft: &mut Draft) {
                     argv: systemctl("disable", names),
                     undo: Reversal::Command(systemctl("enable", names)),
                     follows: false,
+                    expected: vec![0],
                 },
             );
         } else if path.starts_with("/etc/") {

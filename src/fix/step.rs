@@ -10,6 +10,8 @@ use crate::world::{Hands, Ran};
 
 /// Where the kernel lists its modules.
 const MODULES: &str = "/proc/modules";
+/// The exit status that stands for a program that is not installed, as in a shell (POSIX, Shell Command Language 2.8.2).
+pub const MISSING: i32 = 127;
 /// Where units are enabled.
 pub const UNITS: &str = "/etc/systemd/system";
 
@@ -228,9 +230,9 @@ pub fn reverse(hands: &Hands, entry: &Entry, rebooted: bool, force: bool) -> Res
 }
 
 /// Runs the commands that make one thing of another once more: the files under them are as they were.
-pub fn again(hands: &Hands, argv: &[String]) -> Result<Back, Error> {
+pub fn again(hands: &Hands, argv: &[String], expected: &[i32]) -> Result<Back, Error> {
     match hands.run(argv) {
-        Ran::Ended { code: 0, .. } => Ok(Back::Restored),
+        ran if well(&ran, expected) => Ok(Back::Restored),
         Ran::Printed => Ok(Back::Printed(argv.to_vec())),
         other => Ok(Back::Refused(ended(argv, &other))),
     }
@@ -320,9 +322,18 @@ fn reverse_by(hands: &Hands, argv: &[String], progress: Progress) -> Result<Back
 
 fn run(hands: &Hands, argv: &[String], expected: &[i32]) -> Result<Acted, Error> {
     match hands.run(argv) {
-        Ran::Ended { code, .. } if expected.contains(&code) => Ok(Acted::Done),
+        ran if well(&ran, expected) => Ok(Acted::Done),
         Ran::Printed => Ok(Acted::Printed),
         other => surprise(ended(argv, &other)),
+    }
+}
+
+/// Whether a program ended as expected, or need not be there.
+fn well(ran: &Ran, expected: &[i32]) -> bool {
+    match ran {
+        Ran::Ended { code, .. } => expected.contains(code),
+        Ran::Missing(_) => expected.contains(&MISSING),
+        Ran::Printed | Ran::Failed(_) => false,
     }
 }
 
@@ -333,6 +344,7 @@ fn ended(argv: &[String], ran: &Ran) -> String {
         Ran::Ended { code, said } if said.is_empty() => format!("'{line}' ended with {code}"),
         Ran::Ended { code, said } => format!("'{line}' ended with {code}: {said}"),
         Ran::Failed(why) => format!("'{line}': {why}"),
+        Ran::Missing(name) => format!("'{line}': {name} is not installed"),
         Ran::Printed => format!("'{line}' was not run"),
     }
 }

@@ -158,9 +158,14 @@ impl Survey<'_> {
                     new: value.clone(),
                 })
             }
-            Want::Command { argv, undo, follows } => (changed || !follows).then(|| Action::RunCommand {
+            Want::Command {
+                argv,
+                undo,
+                follows,
+                expected,
+            } => (changed || !follows).then(|| Action::RunCommand {
                 argv: argv.clone(),
-                expected: vec![0],
+                expected: expected.clone(),
                 undo: undo.clone(),
             }),
             Want::Module { name } => {

@@ -32,7 +32,7 @@ pub fn undo(hands: &Hands, number: Option<u32>, boot: Option<&str>, force: bool)
         _ => false,
     };
     let mut steps = Vec::new();
-    let mut rebuilt: Vec<Vec<String>> = Vec::new();
+    let mut rebuilt: Vec<(Vec<String>, Vec<i32>)> = Vec::new();
     for at in (0..journal.entries.len()).rev() {
         let entry = &journal.entries[at];
         if matches!(entry.progress, Progress::Planned | Progress::Undone) {
@@ -41,11 +41,11 @@ pub fn undo(hands: &Hands, number: Option<u32>, boot: Option<&str>, force: bool)
         if let Action::RunCommand {
             argv,
             undo: Reversal::Again,
-            ..
+            expected,
         } = &entry.step.action
         {
-            if !rebuilt.contains(argv) {
-                rebuilt.insert(0, argv.clone());
+            if !rebuilt.iter().any(|(there, _)| there == argv) {
+                rebuilt.insert(0, (argv.clone(), expected.clone()));
             }
             continue;
         }
@@ -59,8 +59,8 @@ pub fn undo(hands: &Hands, number: Option<u32>, boot: Option<&str>, force: bool)
         }
         steps.push((at, back));
     }
-    for argv in rebuilt {
-        let back = again(hands, &argv)?;
+    for (argv, expected) in rebuilt {
+        let back = again(hands, &argv, &expected)?;
         for (at, entry) in journal.entries.iter_mut().enumerate() {
             let is_it = matches!(&entry.step.action, Action::RunCommand { argv: its, undo: Reversal::Again, .. } if *its == argv);
             if is_it && !matches!(entry.progress, Progress::Planned | Progress::Undone) {

@@ -53,7 +53,9 @@ pub use probe::{
     PROBE_SCHEMA, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedPair,
 };
 pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
-pub use registration::{CardTrial, GpuRegistration, RegistrationOutcome, RegistrationTrial, RoadTrial, Roads};
+pub use registration::{
+    CardTrial, DoorbellTrial, DoorbellTrials, GpuRegistration, RegistrationOutcome, RegistrationTrial, RoadTrial, Roads,
+};
 pub use shares::Shares;
 pub use snapshot::{
     Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded, RecordedLibraries,

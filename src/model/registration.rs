@@ -1,4 +1,4 @@
-//! Whether RDMA devices could register GPU memory, as tried on the live machine.
+//! Whether RDMA devices could register GPU memory, and GPUs the doorbells of RDMA devices, as tried on the live machine.
 
 use std::collections::BTreeMap;
 
@@ -34,6 +34,48 @@ pub struct GpuRegistration {
     pub ordinal: u32,
     /// How the trial ended.
     pub trial: RegistrationTrial,
+    /// What came of the other direction: its streams write the devices' doorbell registers. None where nobody tried, as a gdr
+    /// before it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doorbells: Option<DoorbellTrials>,
+}
+
+/// How the trial of a GPU with doorbell registers ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DoorbellTrials {
+    /// The GPU was opened, and this is what came of each RDMA device of mlx5, by its name; and of each whose make nothing tells,
+    /// since it or libmlx5.so.1 could not be opened.
+    Tried(BTreeMap<String, DoorbellTrial>),
+    /// The GPU could not be opened.
+    NotTried {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What came of registering the page of an RDMA device's doorbell register (UAR) with a GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DoorbellTrial {
+    /// It was registered (or was already), and the registration ended again.
+    Registered,
+    /// CUDA refused.
+    Refused {
+        /// `CUresult`, where a function of the driver returned one.
+        code: Option<u32>,
+        /// A sentence, with the function and the result's name.
+        reason: String,
+    },
+    /// There is no library that tells where the register lies (libmlx5.so.1), or it lacks the function.
+    NoLibrary {
+        /// What the loader said.
+        reason: String,
+    },
+    /// The device could not be opened.
+    Closed(VerbsRefusal),
+    /// It was opened, and made no queue pair with a doorbell register of its own.
+    Withheld(VerbsRefusal),
 }
 
 /// How the trial of a GPU ended.

@@ -19,6 +19,7 @@ use crate::model::{
 };
 
 mod cuda;
+mod doorbell;
 mod mapping;
 mod nvml;
 mod registration;
@@ -255,7 +256,7 @@ impl Libraries {
         self.ask(&())
     }
 
-    /// Starts to register memory of each GPU with each RDMA device. It makes contexts on the GPUs, and one that is for one
+    /// Starts to register memory of each GPU with each RDMA device, and the doorbells of mlx5 devices with each GPU. It makes contexts on the GPUs, and one that is for one
     /// process alone is busy while another trial holds it: to be started when [`mapping`](Self::mapping) has answered.
     pub fn registration(&self) -> Reading<RegistrationOutcome> {
         self.ask(&())

@@ -19,6 +19,8 @@ pub enum Ran {
         /// The last of what it printed.
         said: String,
     },
+    /// It is not installed. A shell ends with 127 for it.
+    Missing(String),
     /// It was not run: no program stands in for it on this laid-out machine.
     Printed,
     /// It could not be run, or did not end in time.
@@ -66,7 +68,7 @@ impl Programs {
         let mut command = match &self.root {
             None => match found(name) {
                 Some(path) => Command::new(path),
-                None => return Ran::Failed(format!("{name} is not installed")),
+                None => return Ran::Missing(name.clone()),
             },
             Some(root) => match self.stand_in(name, arguments.first(), root) {
                 Some(command) => command,

@@ -134,8 +134,6 @@ fixes_in_the_first_boot() {
   expect "the kernel has the double of nvidia_peermem, a user of ib_core and of nvidia" 2 \
     "$(grep -E '^(ib_core|nvidia) ' /proc/modules | grep -c nvidia_peermem,)"
   node_is_right "node"
-  # udev looks for new rules every three seconds at most.
-  sleep 4
   rm /dev/gdrdrv && rmmod gdrdrv && modprobe gdrdrv
   tries=0
   until [ -c /dev/gdrdrv ] || [ $tries -gt 60 ]; do sleep 0.5; tries=$((tries + 1)); done

@@ -1,10 +1,97 @@
 //! param.peer-mapping: may CUDA map a NIC's doorbell into the GPU?
 
-use super::{PARAMS, registry_keys as keys};
-use crate::check::{Ctx, Judgement, passthrough, words};
+use std::collections::BTreeMap;
+
+use super::{PARAMS, next, registry_keys as keys};
+use crate::check::{Ctx, Judgement, passthrough, platform, words};
+use crate::kmod::nvidia;
 use crate::model::{Bdf, Fact, Process};
 
 const KEY: &str = "PeerMappingOverride";
+
+/// Whether the driver lets everybody map a doorbell to a GPU; the greater, the more is to be done.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PeerMapping {
+    /// It does, as it is loaded.
+    Open,
+    /// It does not, and will from its next load on, by what stands there.
+    OpenNext(String),
+    /// It does not, and nothing that is known says that it will.
+    Shut,
+}
+
+impl PeerMapping {
+    /// Of a GPU.
+    pub fn of(ctx: &Ctx<'_>, gpu: Bdf) -> Self {
+        if let Some(params) = ctx.facts.driver.params.present() {
+            let text = |name: &str| params.get(name).map_or("", String::as_str);
+            if is_on(of(text("RegistryDwords"), text("RegistryDwordsPerDevice"), gpu)) {
+                return Self::Open;
+            }
+        }
+        match next::config(ctx, "driver") {
+            Ok(config) => {
+                let values = next::values(&config.load(nvidia::MODULE));
+                next_load(&values, gpu).map_or(Self::Shut, Self::OpenNext)
+            }
+            Err(_) => Self::Shut,
+        }
+    }
+}
+
+/// Where that stands which opens it to a GPU at the next load.
+fn next_load(values: &BTreeMap<String, next::Value<'_>>, gpu: Bdf) -> Option<String> {
+    let text = |name: &str| values.get(name).map_or("", |value| value.text.as_str());
+    let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));
+    let from = match keys::key_of_device(each, gpu, KEY) {
+        Some(_) => "RegistryDwordsPerDevice",
+        None => "RegistryDwords",
+    };
+    let value = values.get(from).filter(|_| is_on(of(all, each, gpu)))?;
+    Some(next::place(value.from))
+}
+
+/// What opens a peer mapping that was refused.
+pub fn mend(ctx: &Ctx<'_>, judgement: Judgement, found: &PeerMapping) -> Judgement {
+    match found {
+        PeerMapping::Open => judgement.advice("see dmesg for lines of NVRM: the driver refuses this one mapping"),
+        PeerMapping::OpenNext(place) => judgement.advice(format!(
+            "reload the nvidia module, or reboot: {place} sets {KEY} for its next load"
+        )),
+        PeerMapping::Shut => {
+            let params = ctx.facts.driver.params.present();
+            let all = params.and_then(|params| params.get("RegistryDwords"));
+            let setting = setting(all.map_or("", String::as_str));
+            match platform::in_container(ctx) {
+                true => judgement.fix("peer-mapping", format!(
+                    "on the machine itself, not in this container: {setting}; or give the container CAP_SYS_ADMIN in the \
+                     machine's user namespace"
+                )),
+                false => judgement.fix("peer-mapping", setting),
+            }
+        }
+    }
+}
+
+/// The key's value for a GPU. Its own goes before the common one.
+fn of(all: &str, each: &str, gpu: Bdf) -> Option<u32> {
+    keys::key_of_device(each, gpu, KEY).or_else(|| keys::key(all, KEY))
+}
+
+/// Any value but 0 counts.
+fn is_on(value: Option<u32>) -> bool {
+    value.is_some_and(|value| value != 0)
+}
+
+/// How it is set, beside the keys that are there.
+fn setting(all: &str) -> String {
+    format!(
+        "in a file of /etc/modprobe.d: options nvidia NVreg_RegistryDwords=\"{}\" (in place of any other \
+         NVreg_RegistryDwords), then rebuild the initramfs and reload the driver; this opens peer mappings to every \
+         user of the machine (CVE-2015-5053)",
+        keys::merged(all, KEY, 1)
+    )
+}
 
 /// The driver allows it to CAP_SYS_ADMIN in the initial user namespace, and with `PeerMappingOverride` to everybody.
 pub fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -15,16 +102,13 @@ pub fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));
-    // Any value but 0 counts; a GPU's own key goes before the common one.
-    let common = keys::key(all, KEY);
-    let of = |gpu: Bdf| keys::key_of_device(each, gpu, KEY);
     let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
-    let single = gpus.iter().all(|gpu| of(*gpu).is_none());
+    let single = gpus.iter().all(|gpu| keys::key_of_device(each, *gpu, KEY).is_none());
     let subjects: Vec<(String, Option<u32>)> = match single {
-        true => vec![("driver".to_owned(), common)],
+        true => vec![("driver".to_owned(), keys::key(all, KEY))],
         false => gpus
             .iter()
-            .map(|gpu| (words::device(ctx, *gpu), of(*gpu).or(common)))
+            .map(|gpu| (words::device(ctx, *gpu), of(all, each, *gpu)))
             .collect(),
     };
     subjects
@@ -38,18 +122,12 @@ pub fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn judge(ctx: &Ctx<'_>, subject: String, value: Option<u32>, all: &str) -> Judgement {
-    if value.is_some_and(|value| value != 0) {
+    if is_on(value) {
         return Judgement::pass(
             subject,
             "PeerMappingOverride is on: every process may map a NIC's doorbell to the GPU.",
         );
     }
-    let dwords = keys::merged(all, KEY, 1);
-    let fix = format!(
-        "in a file of /etc/modprobe.d: options nvidia NVreg_RegistryDwords=\"{dwords}\" (in place of any other \
-         NVreg_RegistryDwords), then rebuild the initramfs and reload the driver; this opens peer mappings to every \
-         user of the machine (CVE-2015-5053)"
-    );
     let judgement = match ctx.facts.process.capable(Process::CAP_SYS_ADMIN) {
         Fact::Known(true) => Judgement::info(
             subject,
@@ -69,7 +147,7 @@ fn judge(ctx: &Ctx<'_>, subject: String, value: Option<u32>, all: &str) -> Judge
     };
     judgement
         .evidence("/proc/self/status: CapEff", capabilities)
-        .fix("peer-mapping", fix)
+        .fix("peer-mapping", setting(all))
 }
 
 #[cfg(test)]

@@ -204,13 +204,20 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "rdma.uar-map",
-        rule: "CUDA registers a page of the NIC's doorbells.",
-        sources: "cuMemHostRegister with CU_MEMHOSTREGISTER_IOMEMORY, under --live",
+        rule: "With --live: CUDA registers the page of an mlx5 NIC's doorbell for each GPU.",
+        sources: "under --live mlx5dv_init_obj on a queue pair in a thread domain, cuMemHostRegister with \
+                  CU_MEMHOSTREGISTER_IOMEMORY on its register",
         severity: Severity::Info,
-        why: "GPUDirect Async has the GPU ring the NIC's doorbell. CUDA error 800 means that peer mappings are refused \
-              (PeerMappingOverride); 304 and 801 mean that driver and kernel do not fit each other.",
-        cure: "NVreg_RegistryDwords=\"PeerMappingOverride=1;\" for the nvidia module, and reload it.",
-        references: &["https://github.com/gpudirect/libgdsync"],
+        why: "GPUDirect Async has the GPU ring the NIC's doorbell. CUDA error 800 means that peer mappings are refused to \
+              who has no CAP_SYS_ADMIN (PeerMappingOverride is off); 304 that the driver could not follow the mapping in this \
+              kernel; 801 that the driver maps no registers on this platform.",
+        cure: "For 800 NVreg_RegistryDwords=\"PeerMappingOverride=1;\" for the nvidia module, and reload it; for 304 a driver \
+               made for this kernel. Until then a thread of the CPU can ring (gdr probe async --hca proxy).",
+        references: &[
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",
+            "https://github.com/gpudirect/libgdsync/issues/97",
+            "https://github.com/deepseek-ai/DeepEP/issues/163",
+        ],
         judge: uar_map::uar_map,
     },
 ];

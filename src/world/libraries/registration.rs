@@ -1,13 +1,16 @@
-//! A trial of every GPU with every RDMA device: some of its memory is registered by each road, and given back at once.
+//! A trial of every GPU with every RDMA device: some of its memory is registered by each road, and the device's doorbell with
+//! it, and both are given back at once.
 
 use std::collections::BTreeMap;
 
 use ::verbs::{Access, Context, Domain, Road, RoadError, device_names};
 use gpu::{Allocation, Device, DeviceMemory, Gpu, Kind};
 
+use super::doorbell::{self, Doorbell};
 use super::verbs::refusal;
 use crate::model::{
-    CardTrial, GpuRegistration, RegistrationOutcome, RegistrationTrial, RoadTrial, Roads, VerbsRefusal,
+    CardTrial, DoorbellTrial, DoorbellTrials, GpuRegistration, RegistrationOutcome, RegistrationTrial, RoadTrial,
+    Roads, VerbsRefusal,
 };
 
 /// A page of the GPU's largest kind, so that a dma-buf holds whole pages.
@@ -63,17 +66,33 @@ fn tried() -> Result<Vec<GpuRegistration>, RegistrationOutcome> {
 }
 
 /// Each device, opened once.
-type Cards = BTreeMap<String, Result<Domain, VerbsRefusal>>;
+type Cards = BTreeMap<String, Result<Card, VerbsRefusal>>;
 
-fn open(name: String) -> (String, Result<Domain, VerbsRefusal>) {
+struct Card {
+    domain: Domain,
+    /// None where it is of another make than mlx5.
+    doorbell: Option<Doorbell>,
+}
+
+fn open(name: String) -> (String, Result<Card, VerbsRefusal>) {
     let domain = Context::open(&name).and_then(|context| context.domain());
-    (name, domain.map_err(|error| refusal(&error)))
+    let card = domain.map(|domain| Card {
+        doorbell: doorbell::of(&domain),
+        domain,
+    });
+    (name, card.map_err(|error| refusal(&error)))
 }
 
 fn try_one(device: &Device, cards: &Cards) -> GpuRegistration {
-    let memory = Gpu::open(device.ordinal).and_then(|gpu| gpu.allocate(Allocation::Malloc, BYTES));
-    let with = |memory: &DeviceMemory, card: &Result<Domain, VerbsRefusal>| match card {
-        Ok(domain) => CardTrial::Opened(Roads {
+    let gpu = Gpu::open(device.ordinal);
+    let memory = match &gpu {
+        Ok(gpu) => gpu
+            .allocate(Allocation::Malloc, BYTES)
+            .map_err(|error| gpu::sentence(&error)),
+        Err(error) => Err(gpu::sentence(error)),
+    };
+    let with = |memory: &DeviceMemory, card: &Result<Card, VerbsRefusal>| match card {
+        Ok(Card { domain, .. }) => CardTrial::Opened(Roads {
             dmabuf: register(domain, Road::Dmabuf, memory),
             peermem: register(domain, Road::Peermem, memory),
         }),
@@ -87,10 +106,28 @@ fn try_one(device: &Device, cards: &Cards) -> GpuRegistration {
                 let each = cards.iter().map(|(name, card)| (name.clone(), with(&memory, card)));
                 RegistrationTrial::Tried(each.collect())
             }
-            Err(error) => RegistrationTrial::NotTried {
-                reason: gpu::sentence(&error),
-            },
+            Err(reason) => RegistrationTrial::NotTried { reason },
         },
+        doorbells: Some(match &gpu {
+            Ok(gpu) => {
+                let each = cards.iter();
+                DoorbellTrials::Tried(
+                    each.filter_map(|(name, card)| Some((name.clone(), ring(gpu, card)?)))
+                        .collect(),
+                )
+            }
+            Err(error) => DoorbellTrials::NotTried {
+                reason: gpu::sentence(error),
+            },
+        }),
+    }
+}
+
+/// What comes of a device's doorbell; none where it is of another make.
+fn ring(gpu: &Gpu, card: &Result<Card, VerbsRefusal>) -> Option<DoorbellTrial> {
+    match card {
+        Ok(card) => card.doorbell.as_ref().map(|doorbell| doorbell::ring(gpu, doorbell)),
+        Err(refusal) => Some(DoorbellTrial::Closed(refusal.clone())),
     }
 }
 

@@ -22,6 +22,7 @@ fn of_gpu(trial: RegistrationTrial) -> Fact<RegistrationOutcome> {
         bdf: Some(bdf(GPU)),
         ordinal: 0,
         trial,
+        doorbells: None,
     }]))
 }
 

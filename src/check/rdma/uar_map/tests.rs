@@ -1,0 +1,299 @@
+//! rdma.uar-map on machines where a doorbell was registered, or not.
+
+use super::*;
+use crate::check::testing::{Edit, GPU, NIC, bdf, bind, findings, machine, only, options, two_gpus};
+use crate::model::{Facts, Finding, Outcome, RegistrationTrial, VerbsRefusal, Why};
+
+const SECOND: &str = "0000:05:00.0";
+
+fn refused(code: u32, name: &str) -> DoorbellTrial {
+    DoorbellTrial::Refused {
+        code: Some(code),
+        reason: format!("4096 bytes were not registered: cuMemHostRegister_v2: {name} ({code})"),
+    }
+}
+
+fn not_permitted() -> DoorbellTrial {
+    refused(800, "CUDA_ERROR_NOT_PERMITTED")
+}
+
+fn of_gpu(gpu: &str, doorbells: Option<DoorbellTrials>) -> GpuRegistration {
+    GpuRegistration {
+        bdf: Some(bdf(gpu)),
+        ordinal: 0,
+        trial: RegistrationTrial::Tried([].into()),
+        doorbells,
+    }
+}
+
+fn cards(trial: DoorbellTrial) -> DoorbellTrials {
+    DoorbellTrials::Tried([("mlx5_0".to_owned(), trial)].into())
+}
+
+fn tried(gpus: Vec<GpuRegistration>) -> Option<Fact<RegistrationOutcome>> {
+    Some(Fact::Known(RegistrationOutcome::Tried(gpus)))
+}
+
+fn with(trial: DoorbellTrial) -> Facts {
+    Facts {
+        registration: tried(vec![of_gpu(GPU, Some(cards(trial)))]),
+        ..machine()
+    }
+}
+
+fn asynchronous(facts: &Facts) -> Finding {
+    let mut found = findings("rdma.uar-map", facts, &["async"]);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found.remove(0)
+}
+
+fn shut(facts: &mut Facts) {
+    facts.param("RegistryDwords", "");
+    facts.param("RegistryDwordsPerDevice", "");
+}
+
+fn fix(found: &Finding) -> (&str, &str) {
+    let fix = found.fix.as_ref().expect("a fix");
+    (&fix.id, &fix.command)
+}
+
+#[test]
+fn a_doorbell_that_is_registered_passes() {
+    let found = asynchronous(&with(DoorbellTrial::Registered));
+    assert_eq!(
+        (found.outcome, found.subject.as_str(), found.fix),
+        (Outcome::Pass, "mlx5_0", None)
+    );
+    assert_eq!(
+        found.message,
+        "GPU0 may ring its doorbell: CUDA registers the page that it is in."
+    );
+    assert_eq!(found.evidence[0].value, "registered");
+}
+
+#[test]
+fn each_refusal_has_its_cause_and_its_cure() {
+    for (code, name, cause, cure) in [
+        (
+            304,
+            "CUDA_ERROR_OPERATING_SYSTEM",
+            "could not follow this process's mapping",
+            "follow_pfnmap_start",
+        ),
+        (
+            801,
+            "CUDA_ERROR_NOT_SUPPORTED",
+            "on this platform",
+            "install a newer driver",
+        ),
+        (
+            1,
+            "CUDA_ERROR_INVALID_VALUE",
+            "does not take it for a device's registers",
+            "NVRM",
+        ),
+        (999, "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_UNKNOWN (999)", "NVRM"),
+    ] {
+        let facts = with(refused(code, name));
+        let found = asynchronous(&facts);
+        assert_eq!(found.outcome, Outcome::Fail, "{}", found.message);
+        assert_eq!(
+            only("rdma.uar-map", &facts).outcome,
+            Outcome::Info,
+            "who does not want Async"
+        );
+        assert!(
+            found.message.starts_with("GPU0 cannot ring its doorbell: "),
+            "{}",
+            found.message
+        );
+        assert!(found.message.contains(cause), "{}", found.message);
+        assert!(
+            found.message.contains("gdr probe async --hca proxy"),
+            "{}",
+            found.message
+        );
+        assert!(found.evidence[0].value.contains(name), "{found:#?}");
+        let (id, command) = fix(&found);
+        assert!(id == "advice" && command.contains(cure), "{command}");
+    }
+}
+
+#[test]
+fn a_peer_mapping_that_is_refused_is_opened_unless_the_next_load_does() {
+    let mut facts = with(not_permitted());
+    shut(&mut facts);
+    facts.modprobe.directives = Fact::Known(Vec::new());
+    let found = asynchronous(&facts);
+    assert!(
+        found
+            .message
+            .contains("peer mappings to this process (CUDA error 800, not permitted)")
+    );
+    let (id, command) = fix(&found);
+    assert_eq!(id, "peer-mapping");
+    assert!(
+        command.contains("NVreg_RegistryDwords=\"PeerMappingOverride=1;\""),
+        "{command}"
+    );
+    assert!(command.starts_with("in a file of /etc/modprobe.d"), "{command}");
+
+    // It is written already, and the driver was loaded before it was.
+    let mut written = facts.clone();
+    let line = "NVreg_RegistryDwords=PeerMappingOverride=1;";
+    written.modprobe.directives = Fact::Known(vec![options("/etc/modprobe.d/gdr.conf", "nvidia", line)]);
+    let found = asynchronous(&written);
+    let (id, command) = fix(&found);
+    assert_eq!(id, "advice");
+    assert!(
+        command.starts_with("reload the nvidia module") && command.contains("/etc/modprobe.d/gdr.conf"),
+        "{command}"
+    );
+    // A GPU's own key goes before the common one.
+    let own = "NVreg_RegistryDwords=PeerMappingOverride=1; \
+               NVreg_RegistryDwordsPerDevice=pci=0000:03:00.0;PeerMappingOverride=0";
+    written.modprobe.directives = Fact::Known(vec![options("/etc/modprobe.d/gdr.conf", "nvidia", own)]);
+    assert_eq!(fix(&asynchronous(&written)).0, "peer-mapping");
+
+    // A container's own modprobe.d says nothing.
+    facts.platform.container_marks = Fact::Known(vec!["namespace pid".to_owned()]);
+    let found = asynchronous(&facts);
+    let (id, command) = fix(&found);
+    assert_eq!(id, "peer-mapping");
+    assert!(
+        command.contains("not in this container") && command.contains("CAP_SYS_ADMIN"),
+        "{command}"
+    );
+
+    // It is open, and refused all the same.
+    let mut open = with(not_permitted());
+    open.param("RegistryDwords", "PeerMappingOverride=1");
+    let found = asynchronous(&open);
+    assert!(
+        found.message.contains("although PeerMappingOverride is on"),
+        "{}",
+        found.message
+    );
+    assert!(fix(&found).0 == "advice" && fix(&found).1.contains("NVRM"));
+}
+
+#[test]
+fn gpus_that_differ_are_told_apart() {
+    let gpus = |second: DoorbellTrial| Facts {
+        registration: tried(vec![
+            of_gpu(GPU, Some(cards(DoorbellTrial::Registered))),
+            of_gpu(SECOND, Some(cards(second))),
+        ]),
+        ..two_gpus(SECOND)
+    };
+    let found = findings("rdma.uar-map", &gpus(DoorbellTrial::Registered), &["async"]);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].message.starts_with("GPU0, GPU1 may ring its doorbell"));
+    let mut facts = gpus(not_permitted());
+    facts.param("RegistryDwords", "");
+    facts.param("RegistryDwordsPerDevice", "pci=0000:03:00.0;PeerMappingOverride=1");
+    let found = findings("rdma.uar-map", &facts, &["async"]);
+    let told: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
+    assert_eq!(told, [("GPU0–mlx5_0", Outcome::Pass), ("GPU1–mlx5_0", Outcome::Fail)]);
+    assert!(!found[1].message.contains("although"), "that key is the other's");
+}
+
+#[test]
+fn what_was_not_tried_is_unknown() {
+    let refusal = |code: i32, words: &str| VerbsRefusal {
+        code: Some(code),
+        reason: words.to_owned(),
+    };
+    let reason = || "the reason".to_owned();
+    let outcome = |registration| Facts {
+        registration: Some(registration),
+        ..machine()
+    };
+    let of = |doorbells| Facts {
+        registration: tried(vec![of_gpu(GPU, doorbells)]),
+        ..machine()
+    };
+    for (facts, message, needs) in [
+        (
+            with(DoorbellTrial::NoLibrary {
+                reason: "libmlx5.so.1 cannot be loaded".to_owned(),
+            }),
+            "libmlx5.so.1 cannot be loaded",
+            "ibverbs-providers",
+        ),
+        (
+            with(DoorbellTrial::Closed(refusal(13, "mlx5_0 cannot be opened"))),
+            "mlx5_0 cannot be opened",
+            "rdma.device",
+        ),
+        (
+            with(DoorbellTrial::Withheld(refusal(12, "mlx5_0: ibv_create_qp"))),
+            "mlx5_0: ibv_create_qp",
+            "limits.memlock",
+        ),
+        (
+            with(DoorbellTrial::Withheld(refusal(95, "mlx5_0: ibv_alloc_td"))),
+            "mlx5_0: ibv_alloc_td",
+            "thread domain",
+        ),
+        (
+            of(Some(DoorbellTrials::NotTried { reason: reason() })),
+            "GPU0 cannot be used by this process",
+            "gpu.driver",
+        ),
+        (
+            of(Some(DoorbellTrials::Tried([].into()))),
+            "it was not tried",
+            "rdma.provider",
+        ),
+        (of(None), "did not try this", "this version"),
+        (
+            outcome(Fact::Known(RegistrationOutcome::Tried(Vec::new()))),
+            "CUDA does not show GPU0",
+            "CUDA_VISIBLE_DEVICES",
+        ),
+        (
+            outcome(Fact::Known(RegistrationOutcome::Absent { reason: reason() })),
+            "the reason",
+            "gpu.driver",
+        ),
+        (
+            outcome(Fact::Known(RegistrationOutcome::Failed { reason: reason() })),
+            "the reason",
+            "rdma.provider",
+        ),
+        (
+            outcome(Fact::Unknown(Why::TimedOut)),
+            "no answer in time",
+            "a source that answers",
+        ),
+    ] {
+        let found = asynchronous(&facts);
+        assert_eq!(found.outcome, Outcome::Unknown, "{}", found.message);
+        assert!(found.message.contains(message), "{}", found.message);
+        assert!(
+            found.needs.as_deref().is_some_and(|told| told.contains(needs)),
+            "{found:#?}"
+        );
+        assert!(!found.evidence.is_empty());
+    }
+}
+
+#[test]
+fn it_is_judged_where_there_are_gpus_and_mlx5_nics_alone() {
+    let skipped = |facts: &Facts| {
+        let found = asynchronous(facts);
+        assert_eq!(found.outcome, Outcome::Skip, "{}", found.message);
+        found.message
+    };
+    assert!(skipped(&machine()).contains("--live"));
+    let mut facts = with(DoorbellTrial::Registered);
+    bind(&mut facts, GPU, Some("vfio-pci"));
+    assert_eq!(skipped(&facts), "This machine itself uses no GPU.");
+    let mut facts = with(not_permitted());
+    bind(&mut facts, NIC, Some("irdma"));
+    assert_eq!(skipped(&facts), "It is no mlx5 NIC: irdma drives it.");
+    facts.rdma = Fact::Known(Vec::new());
+    assert_eq!(skipped(&facts), "There is no NIC with RDMA.");
+    assert_eq!(asynchronous(&Facts::default()).outcome, Outcome::Unknown);
+}
