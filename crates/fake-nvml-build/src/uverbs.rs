@@ -11,8 +11,9 @@ use super::{Driver, library};
 pub type Variable = (&'static str, OsString);
 
 /// What libibverbs reads of sysfs (rdma-core, `libibverbs/init.c` and `cmd_device.c`), for a card `mlx5_0` of two ports. Port 1 is
-/// InfiniBand; port 2 is Ethernet, where GIDs 0 and 1 are of RoCE v1 and v2. Where a GID is not set, there are zeros, as with Linux.
-const TREE: [(&str, &str); 22] = [
+/// InfiniBand; port 2 is Ethernet, where GIDs 0 and 1 are of RoCE v1 and v2. Where a GID is not set, there are zeros, as with Linux, and a type, which
+/// Linux refuses with an error that a file cannot give. Their network interface is one that every machine has.
+const TREE: [(&str, &str); 27] = [
     ("class/infiniband_verbs/abi_version", "6"),
     ("class/infiniband_verbs/uverbs0/ibdev", "mlx5_0"),
     ("class/infiniband_verbs/uverbs0/dev", "231:192"),
@@ -30,6 +31,9 @@ const TREE: [(&str, &str); 22] = [
     ("class/infiniband/mlx5_0/ports/1/gids/2", UNSET),
     ("class/infiniband/mlx5_0/ports/1/gids/3", UNSET),
     ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/0", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/1", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/2", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/3", "IB/RoCE v1"),
     ("class/infiniband/mlx5_0/ports/1/pkeys/0", "0xffff"),
     (
         "class/infiniband/mlx5_0/ports/2/gids/0",
@@ -43,8 +47,10 @@ const TREE: [(&str, &str); 22] = [
     ("class/infiniband/mlx5_0/ports/2/gids/3", UNSET),
     ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/0", "IB/RoCE v1"),
     ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/1", "RoCE v2"),
-    ("class/infiniband/mlx5_0/ports/2/gid_attrs/ndevs/0", "fake0"),
-    ("class/infiniband/mlx5_0/ports/2/gid_attrs/ndevs/1", "fake0"),
+    ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/2", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/3", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/2/gid_attrs/ndevs/0", "lo"),
+    ("class/infiniband/mlx5_0/ports/2/gid_attrs/ndevs/1", "lo"),
     ("class/infiniband/mlx5_0/ports/2/pkeys/0", "0xffff"),
     ("class/infiniband/mlx5_0/fw_ver", "28.39.1002"),
 ];
