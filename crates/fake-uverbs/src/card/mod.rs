@@ -5,7 +5,8 @@
 //! queues are left alone.
 //!
 //! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `completion`, `pair` and `state` (what a
-//! queue pair is), `entry` (what a request says), `arrival` and `execute` (what it does), `thread`. `world` holds all objects.
+//! queue pair is), `entry` (what a request says), `arrival` and `perform`
+//! (what it does), `execute` (in which order), `thread`. `world` holds all objects.
 
 pub mod arrival;
 pub mod completion;
@@ -13,6 +14,7 @@ pub mod entry;
 pub mod execute;
 pub mod memory;
 pub mod pair;
+pub mod perform;
 pub mod ports;
 pub mod region;
 pub mod registers;

@@ -2,11 +2,23 @@
 //! pages and the InfiniBand specification say, and what is wrong fails with the right status.
 
 mod bench;
+mod contexts;
 mod device;
 mod errors;
+mod faults;
 #[path = "../inside/mod.rs"]
 mod inside;
+mod keys;
+mod lane;
+#[path = "../../../gdsync/tests/oracle/mlx5dv.rs"]
+mod mlx5dv;
 mod operations;
+mod overrun;
+mod programs;
+#[path = "../../../gdsync/tests/oracle/random.rs"]
+mod random;
+mod raw;
+mod thread_domain;
 mod work;
 
 /// With this the card executes.

@@ -1,0 +1,146 @@
+//! What the commands refuse, and what a card may hold on to.
+
+use ib::ibv_qp_attr_mask as mask;
+use ib::ibv_qp_state;
+use ibverbs_sys as ib;
+
+use crate::CARD;
+use crate::bench::{Link, Pair};
+use crate::device::{ALL, Device};
+use crate::inside::inside;
+
+const INVALID: i32 = 22;
+const BUSY: i32 = 16;
+
+/// What is used is not given back.
+#[test]
+fn used_objects_stay() {
+    inside("keys::used_objects_stay", &[CARD], || {
+        let device = Device::open();
+        let memory = device.memory(64, ALL);
+        let pair = device.pair();
+        // SAFETY: a live queue, which stays where this fails.
+        assert_eq!(unsafe { ib::ibv_destroy_cq(pair.sent.0) }, BUSY);
+        pair.destroy();
+        // SAFETY: as above, and this time nobody uses it.
+        assert_eq!(unsafe { ib::ibv_destroy_cq(pair.sent.0) }, 0);
+        // SAFETY: a live domain, which stays where this fails.
+        assert_eq!(unsafe { ib::ibv_dealloc_pd(device.pd) }, BUSY);
+        memory.deregister();
+        // SAFETY: as above, and this time nothing is in it.
+        assert_eq!(unsafe { ib::ibv_dealloc_pd(device.pd) }, 0);
+    });
+}
+
+/// Who lets the far end write must be able to write itself.
+#[test]
+fn rights_that_do_not_go_together() {
+    inside("keys::rights_that_do_not_go_together", &[CARD], || {
+        let device = Device::open();
+        let mut byte = [0_u8; 8];
+        for rights in [2, 8] {
+            // SAFETY: the live domain and memory.
+            let region = unsafe { ib::ibv_reg_mr(device.pd, byte.as_mut_ptr().cast(), 8, rights) };
+            assert!(region.is_null());
+            assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(INVALID));
+        }
+    });
+}
+
+/// Each attribute that a change of state needs, left out once; changes that lead nowhere; addresses that nobody has.
+#[test]
+fn changes_of_state() {
+    inside("keys::changes_of_state", &[CARD], || {
+        let device = Device::open();
+        let pair = device.pair();
+        let link = Link::default();
+        let refused = |change: &mut ib::ibv_qp_attr, named: mask| assert_eq!(pair.modify(change, named), INVALID);
+        let (mut receive, to_receive) = Pair::ready_to_receive(pair.number, link);
+        let (mut send, to_send) = Pair::ready_to_send(link);
+        refused(&mut receive, to_receive);
+        refused(&mut send, to_send);
+        let mut first = ib::ibv_qp_attr {
+            qp_state: ibv_qp_state::IBV_QPS_INIT,
+            port_num: 1,
+            ..Default::default()
+        };
+        refused(
+            &mut first,
+            mask::IBV_QP_STATE | mask::IBV_QP_PORT | mask::IBV_QP_PKEY_INDEX,
+        );
+        pair.initialize(link);
+        for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_receive.0 & bit != 0) {
+            refused(&mut receive, mask(to_receive.0 & !bit));
+        }
+        let mut foreign = receive;
+        foreign.ah_attr.port_num = 2;
+        foreign.ah_attr.is_global = 1;
+        foreign.ah_attr.grh.sgid_index = 3; // not set
+        refused(&mut foreign, to_receive);
+        assert_eq!(pair.modify(&mut receive, to_receive), 0);
+        for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_send.0 & bit != 0) {
+            refused(&mut send, mask(to_send.0 & !bit));
+        }
+        assert_eq!(pair.modify(&mut send, to_send), 0);
+
+        let told = pair.query();
+        assert_eq!(told.qp_state, ibv_qp_state::IBV_QPS_RTS);
+        assert_eq!(
+            (told.dest_qp_num, told.qp_access_flags, told.port_num),
+            (pair.number, ALL as u32, 1)
+        );
+        assert_eq!(
+            (told.rq_psn, told.sq_psn, told.path_mtu),
+            (0x12_3456, 0x12_3456, ib::IBV_MTU_1024)
+        );
+        assert_eq!(
+            (told.timeout, told.retry_cnt, told.rnr_retry, told.min_rnr_timer),
+            (12, 2, 7, 12)
+        );
+        assert_eq!(
+            (told.max_rd_atomic, told.max_dest_rd_atomic, told.ah_attr.dlid),
+            (16, 16, 0x0123)
+        );
+    });
+}
+
+/// On Ethernet an address has a GID.
+#[test]
+fn ethernet_needs_a_gid() {
+    inside("keys::ethernet_needs_a_gid", &[CARD], || {
+        let device = Device::open();
+        let pair = device.pair();
+        let link = Link {
+            port: 2,
+            ..Link::default()
+        };
+        pair.initialize(link);
+        let (mut change, named) = Pair::ready_to_receive(pair.number, link);
+        change.ah_attr.is_global = 0;
+        assert_eq!(pair.modify(&mut change, named), INVALID);
+        change.ah_attr.is_global = 1;
+        assert_eq!(pair.modify(&mut change, named), 0);
+    });
+}
+
+/// Both ports are active and have GIDs.
+#[test]
+fn ports() {
+    inside("keys::ports", &[CARD], || {
+        let device = Device::open();
+        for (port, layer) in [(1, 1), (2, 2)] {
+            let mut told = ib::ibv_port_attr::default();
+            // SAFETY: the open context, and room for what is told.
+            assert_eq!(unsafe { ib::ibv_query_port(device.context, port, &mut told) }, 0);
+            assert_eq!(
+                (told.state, u32::from(told.link_layer)),
+                (ib::ibv_port_state::IBV_PORT_ACTIVE, layer)
+            );
+            let mut gid = ib::ibv_gid::default();
+            // SAFETY: as above.
+            assert_eq!(unsafe { ib::ibv_query_gid(device.context, port, 0, &mut gid) }, 0);
+            // SAFETY: any bytes are a GID.
+            assert_eq!(unsafe { gid.raw }[..2], [0xfe, 0x80]);
+        }
+    });
+}

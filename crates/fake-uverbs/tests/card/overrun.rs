@@ -1,0 +1,60 @@
+//! A completion queue that is full: nothing that was not polled is written over, and what has no room is lost, and told.
+
+use ibverbs_sys as ib;
+
+use crate::CARD;
+use crate::bench::{Link, Pair, capacities};
+use crate::device::{ALL, Device};
+use crate::inside::inside;
+use crate::raw::overruns;
+use crate::work::Work;
+
+#[test]
+fn nothing_is_written_over() {
+    inside("overrun::nothing_is_written_over", &[CARD], || {
+        let device = Device::open();
+        let queue = device.queue(8);
+        let mut attributes = ib::ibv_qp_init_attr {
+            send_cq: queue.0,
+            recv_cq: queue.0,
+            cap: capacities(),
+            qp_type: ib::ibv_qp_type::IBV_QPT_RC,
+            ..Default::default()
+        };
+        // SAFETY: the live domain and queue.
+        let qp = unsafe { ib::ibv_create_qp(device.pd, &mut attributes) };
+        // SAFETY: the live queue pair.
+        let number = unsafe { (*qp).qp_num };
+        let pair = Pair {
+            qp,
+            number,
+            sent: queue,
+            received: queue,
+        };
+        pair.connect(number, Link::default());
+        let memory = device.memory(256, ALL);
+        memory.write(0, &[1; 8]);
+        let works = |ids: std::ops::Range<u64>| -> Vec<Work> {
+            let write = |id: u64| Work::write(id, &[memory.piece(0, 8)], &memory, 8 + id as usize * 8);
+            ids.map(write).collect()
+        };
+        // As many as there is room for, twice.
+        pair.post(&works(0..8));
+        for id in 0..8 {
+            assert_eq!(queue.success(), id);
+        }
+        // Three of them find no room.
+        pair.post(&works(8..19));
+        let since = std::time::Instant::now();
+        while overruns() < 3 {
+            assert!(since.elapsed() < std::time::Duration::from_secs(10));
+            std::thread::yield_now();
+        }
+        for id in 8..16 {
+            assert_eq!(queue.success(), id);
+        }
+        assert!(queue.poll().is_none());
+        assert_eq!(overruns(), 3);
+        assert_eq!(memory.read(8, 19 * 8), [1; 19 * 8], "all were executed");
+    });
+}
