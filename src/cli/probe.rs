@@ -178,11 +178,11 @@ pub struct AsyncProbe {
     #[arg(long, value_name = "HCA", value_enum)]
     pub hca: Option<AsyncHca>,
 
-    /// The proxy's card, as in mlx5_0 or mlx5_0:1 [default: of each GPU the best one]
+    /// The card, as in mlx5_0 or mlx5_0:1, of mlx5 and proxy [default: of each GPU the best one]
     #[arg(long, short, value_name = "DEVICE")]
     pub device: Option<DevicePort>,
 
-    /// The GID's index at the proxy's port [default: RoCE v2 with an IPv4 address first]
+    /// The GID's index at the card's port [default: RoCE v2 with an IPv4 address first]
     #[arg(long, value_name = "INDEX")]
     pub gid_index: Option<u8>,
 }
@@ -190,6 +190,8 @@ pub struct AsyncProbe {
 /// Who is behind the queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AsyncHca {
+    /// An mlx5 card, whose doorbells the GPU rings itself (ConnectX, BlueField).
+    Mlx5,
     /// A thread of the CPU that posts to any RDMA device, for machines where the GPU rings no doorbells.
     Proxy,
     /// A software HCA: a thread of the CPU; every output says so.

@@ -215,15 +215,20 @@ fn named(named: &cli::DevicePort) -> rdma::Named {
 }
 
 fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchronous::Options> {
-    let is_proxy = wanted.hca == Some(AsyncHca::Proxy);
-    if !is_proxy && (wanted.device.is_some() || wanted.gid_index.is_some()) {
-        bail!("--device and --gid-index are about the proxy's card: say --hca proxy");
+    let by = match wanted.hca {
+        None | Some(AsyncHca::Sim) => None,
+        Some(AsyncHca::Mlx5) => Some(asynchronous::By::Gpu),
+        Some(AsyncHca::Proxy) => Some(asynchronous::By::Proxy),
+    };
+    if by.is_none() && (wanted.device.is_some() || wanted.gid_index.is_some()) {
+        bail!("--device and --gid-index are about a card: say --hca mlx5 or --hca proxy");
     }
     Ok(asynchronous::Options {
-        behind: match wanted.hca {
-            None => asynchronous::Behind::Nobody,
-            Some(AsyncHca::Sim) => asynchronous::Behind::Sim,
-            Some(AsyncHca::Proxy) => asynchronous::Behind::Proxy {
+        behind: match (wanted.hca, by) {
+            (None, _) => asynchronous::Behind::Nobody,
+            (Some(_), None) => asynchronous::Behind::Sim,
+            (Some(_), Some(by)) => asynchronous::Behind::Device {
+                by,
                 device: wanted.device.as_ref().map(named),
                 gid: wanted.gid_index,
             },

@@ -21,6 +21,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+pub mod uverbs;
+
 /// Which driver's functions the library has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
@@ -99,23 +101,6 @@ pub mod verbs {
     #[must_use]
     pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
         [("LD_LIBRARY_PATH", directory.into()), ("FAKE_VERBS", machine.into())]
-    }
-}
-
-/// The test double of the kernel's uverbs node, for the machine's own libibverbs and libmlx5.
-pub mod uverbs {
-    use std::path::PathBuf;
-
-    use super::{Driver, library};
-
-    /// Builds the library and gives its path, for `LD_PRELOAD`.
-    ///
-    /// # Errors
-    ///
-    /// What cargo or the file system says, in words for a failing test.
-    pub fn build() -> Result<PathBuf, String> {
-        let name = "libfake_uverbs.so";
-        Ok(library(Driver::Current, "uverbs-", "fake-uverbs", name)?.join(name))
     }
 }
 

@@ -5,7 +5,8 @@
 pub struct Request<'a>(pub &'a [u8]);
 
 impl Request<'_> {
-    fn array<const N: usize>(self, offset: usize) -> [u8; N] {
+    /// So many bytes.
+    pub fn array<const N: usize>(self, offset: usize) -> [u8; N] {
         let mut value = [0; N];
         if let Some(found) = self.0.get(offset..offset + N) {
             value.copy_from_slice(found);
@@ -15,6 +16,10 @@ impl Request<'_> {
 
     pub fn u8(self, offset: usize) -> u8 {
         self.array::<1>(offset)[0]
+    }
+
+    pub fn u16(self, offset: usize) -> u16 {
+        u16::from_ne_bytes(self.array(offset))
     }
 
     pub fn u32(self, offset: usize) -> u32 {

@@ -98,7 +98,7 @@ pub unsafe extern "C" fn fstat(fd: c_int, status: *mut libc::stat) -> c_int {
 pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, length: usize) -> isize {
     if node::is(fd) {
         // SAFETY: the caller's bytes, and the answer's address in them, as libibverbs makes them.
-        return match unsafe { command::execute(from.cast(), length) } {
+        return match unsafe { command::execute(fd, from.cast(), length) } {
             Ok(()) => isize::try_from(length).unwrap_or(-1),
             Err(error) => fail(error) as isize,
         };
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn mmap(
 ) -> *mut c_void {
     let (protection, offset) = if node::is(fd) {
         match node::register_page(offset) {
-            // The provider asks for writing alone; the test reads what it wrote.
+            // The provider asks for writing alone; a test reads what it wrote.
             Ok(place) => (protection | libc::PROT_READ, place),
             Err(error) => {
                 fail(error);

@@ -3,7 +3,9 @@
 use std::ffi::c_int;
 
 use crate::bytes::{Answer, Request};
-use crate::{device, objects};
+use crate::card::world;
+use crate::device;
+use crate::switches::switches;
 
 /// More bytes than any command has.
 const LONGEST: usize = 1024;
@@ -25,6 +27,7 @@ pub mod number {
     pub const CREATE_CQ: u32 = 18;
     pub const DESTROY_CQ: u32 = 20;
     pub const CREATE_QP: u32 = 24;
+    pub const QUERY_QP: u32 = 25;
     pub const MODIFY_QP: u32 = 26;
     pub const DESTROY_QP: u32 = 27;
 }
@@ -37,7 +40,7 @@ pub mod number {
 /// # Safety
 ///
 /// `from` leads to `length` bytes, and the answer's address to as many bytes as the header says, as libibverbs makes both.
-pub unsafe fn execute(from: *const u8, length: usize) -> Result<(), c_int> {
+pub unsafe fn execute(context: c_int, from: *const u8, length: usize) -> Result<(), c_int> {
     if from.is_null() || !(8..=LONGEST).contains(&length) {
         return Err(libc::EINVAL);
     }
@@ -51,7 +54,7 @@ pub unsafe fn execute(from: *const u8, length: usize) -> Result<(), c_int> {
     if header.u32(4) & 0xffff != u32::try_from(length / 4).unwrap_or(0) && command & EXTENDED == 0 {
         return Err(libc::EINVAL);
     }
-    let answered = answer(command, request);
+    let answered = answer(context, command, request);
     trace(command, length, answered.as_ref().err().copied());
     let answer = answered?;
     let length = room.min(answer.bytes().len());
@@ -62,33 +65,32 @@ pub unsafe fn execute(from: *const u8, length: usize) -> Result<(), c_int> {
     Ok(())
 }
 
-fn answer(command: u32, request: Request) -> Result<Answer, c_int> {
+fn answer(context: c_int, command: u32, request: Request) -> Result<Answer, c_int> {
     match command {
         number::GET_CONTEXT => device::context(request),
         number::QUERY_DEVICE => Ok(device::device()),
         number::QUERY_PORT => device::port(request),
-        number::ALLOC_PD => Ok(objects::protection_domain()),
-        number::REG_MR => Ok(objects::memory_region()),
-        number::CREATE_CQ => Ok(objects::completion_queue(request)),
-        number::CREATE_QP => Ok(objects::queue_pair(request)),
-        number::CREATE_AH => Ok(objects::address_handle(request)),
-        // What is destroyed has had no events; a change of state asks for nothing.
-        number::DEALLOC_PD
-        | number::DESTROY_AH
-        | number::DEREG_MR
-        | number::DESTROY_CQ
-        | number::MODIFY_QP
-        | number::DESTROY_QP => Ok(Answer::new()),
+        number::ALLOC_PD => Ok(world().protection_domain(context)),
+        number::DEALLOC_PD => world().drop_protection_domain(context, request),
+        number::REG_MR => world().register(context, request),
+        number::DEREG_MR => world().deregister(context, request),
+        number::CREATE_CQ => world().create_completion_queue(context, request),
+        number::DESTROY_CQ => world().destroy_completion_queue(context, request),
+        number::CREATE_QP => world().create_pair(context, request),
+        number::QUERY_QP => world().query_pair(context, request),
+        number::MODIFY_QP => world().modify_pair(context, request),
+        number::DESTROY_QP => world().destroy_pair(context, request),
+        number::CREATE_AH => world().address_handle(context, request),
+        number::DESTROY_AH => world().drop_address_handle(context, request),
         _ => Err(libc::EOPNOTSUPP),
     }
 }
 
 /// Tells a command on standard error where the test asked for it.
 fn trace(command: u32, length: usize, error: Option<c_int>) {
-    if std::env::var_os("FAKE_UVERBS_TRACE").is_none() {
+    if !switches().is_traced {
         return;
     }
     let outcome = error.map_or_else(|| "done".to_owned(), |error| format!("error {error}"));
-    let line = format!("fake-uverbs: command {command:#x} of {length} bytes: {outcome}\n");
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    crate::say(&format!("command {command:#x} of {length} bytes: {outcome}"));
 }

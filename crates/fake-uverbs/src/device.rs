@@ -5,18 +5,26 @@ use std::ffi::c_int;
 
 use crate::bytes::{Answer, Request};
 use crate::node;
+use crate::switches::switches;
 
 /// The size of a card's own register page, 4 KiB (`MLX5_ADAPTER_PAGE_SIZE`), as a power of two.
 const LOG_UAR: u32 = 12;
 
 /// The InfiniBand port's number; [`ETHERNET`] is the other one.
-const INFINIBAND: u8 = 1;
+pub const INFINIBAND: u8 = 1;
 /// The Ethernet port's number.
-const ETHERNET: u8 = 2;
+pub const ETHERNET: u8 = 2;
+
+/// How many GIDs a port has room for.
+pub const GIDS: u8 = 4;
+
+/// The InfiniBand port's LID.
+pub const LID: u16 = 0x0123;
 
 /// `GET_CONTEXT`: `struct ib_uverbs_get_context_resp`, then `struct mlx5_ib_alloc_ucontext_resp` at 8.
 ///
-/// The request has `struct mlx5_ib_alloc_ucontext_req_v2` at 8, which begins with how many doorbell registers are wanted.
+/// The request has `struct mlx5_ib_alloc_ucontext_req_v2` at 8, which begins with how many doorbell registers are wanted; what the
+/// library is able to do (`lib_caps`) stands at 24 of it.
 pub fn context(request: Request) -> Result<Answer, c_int> {
     // SAFETY: no arguments in memory. It is never written to, so nobody who waits for asynchronous events hears of one.
     let events = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
@@ -40,6 +48,10 @@ pub fn context(request: Request) -> Result<Answer, c_int> {
     answer.u32(64, LOG_UAR); // log_uar_size
     let per_page = u32::try_from(node::page() >> LOG_UAR).unwrap_or(1);
     answer.u32(68, per_page); // num_uars_per_page
+    // `MLX5_LIB_CAP_DYN_UAR`: the library maps pages for thread domains later.
+    if request.u64(8 + 24) & 1 << 1 != 0 {
+        answer.u32(72, node::DYNAMIC_REGISTERS); // num_dyn_bfregs
+    }
     Ok(answer)
 }
 
@@ -55,7 +67,10 @@ pub fn device() -> Answer {
     answer.u32(64, 30); // max_sge
     answer.u32(72, 1 << 24); // max_cq
     answer.u32(76, (1 << 22) - 1); // max_cqe
+    answer.u32(80, 1 << 24); // max_mr
+    answer.u32(84, 1 << 24); // max_pd
     answer.u32(88, 16); // max_qp_rd_atom
+    answer.u32(100, 16); // max_qp_init_rd_atom
     answer.u32(108, 1); // atomic_cap: IBV_ATOMIC_HCA; with none the provider refuses atomics
     answer.u8(171, 2); // phys_port_cnt
     answer
@@ -66,14 +81,19 @@ pub fn port(request: Request) -> Result<Answer, c_int> {
     let number = request.u8(8);
     let mut answer = Answer::new();
     answer.u32(4, 1 << 30); // max_msg_sz
-    answer.u32(16, 4); // gid_tbl_len
+    answer.u32(16, GIDS.into()); // gid_tbl_len
     answer.u16(20, 1); // pkey_tbl_len
-    answer.u8(26, 4); // state: active
+    // state: active, or down; phys_state: link up, or polling
+    let (state, physical) = if switches().is_down(number) { (1, 2) } else { (4, 5) };
+    answer.u8(26, state);
+    answer.u8(36, physical);
+    answer.u8(34, 2); // active_width: 4 lanes
+    answer.u8(35, 64); // active_speed: HDR
     answer.u8(27, 5); // max_mtu: 4096
     answer.u8(28, 5); // active_mtu
     match number {
         INFINIBAND => {
-            answer.u16(22, 0x0123); // lid
+            answer.u16(22, LID); // lid
             answer.u8(37, 1); // link_layer: IBV_LINK_LAYER_INFINIBAND
         }
         ETHERNET => answer.u8(37, 2), // IBV_LINK_LAYER_ETHERNET

@@ -3,18 +3,37 @@
 //!
 //! It is preloaded (`LD_PRELOAD`) and stands before the functions of the C library by which those two reach the kernel
 //! (`calls`); calls that are not about the node go to the kernel as they are. The node (`node`) is a memory file: it answers
-//! commands written to it (`command`, `device`, `objects`) and its pages are the card's doorbell registers. The sysfs
+//! commands written to it (`command`, `device`, `card::world`) and its pages are the card's doorbell registers. The sysfs
 //! tree, where libibverbs finds the device, is a directory that the test lays out and names by `SYSFS_PATH`.
 //!
 //! `ioctl` is answered ENOTTY, as by a kernel that has no such protocol, so that libibverbs speaks the older one of `write`
-//! alone (rdma-core, `libibverbs/cmd_fallback.c`). A command that is not known here fails with EOPNOTSUPP; `FAKE_UVERBS_TRACE=1` has each
-//! command told on standard error.
+//! alone (rdma-core, `libibverbs/cmd_fallback.c`). A command that is not known here fails with EOPNOTSUPP.
+//!
+//! Behind the node is a `card`, which executes where the environment says so (`switches`):
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `FAKE_UVERBS_CARD=1` | the card executes; else objects are remembered, and queues and registers are the test's |
+//! | `FAKE_UVERBS_FAIL=P:N:S:V` | the n-th request of the p-th queue pair of the process, both from 0, fails with syndrome S and vendor's syndrome V |
+//! | `FAKE_UVERBS_DROP=P:N` | that request is executed and never completed |
+//! | `FAKE_UVERBS_FAIL_RECEIVE`, `FAKE_UVERBS_DROP_RECEIVE` | the same of receives |
+//! | `FAKE_UVERBS_PORT_DOWN=1,2` | these ports are down: nobody answers |
+//! | `FAKE_UVERBS_DENY=dynamic` | pages of doorbell registers for thread domains are refused (EPERM); `all`: every page |
+//! | `FAKE_UVERBS_TRACE=1` | each command is told on standard error |
+//!
+//! The card executes RC between queue pairs of the process, over memory of the process; a port leads to itself alone.
 //!
 //! Layouts are those of Linux' `include/uapi/rdma/ib_user_verbs.h` and `mlx5-abi.h`; each place names its structure.
 
 mod bytes;
 mod calls;
+mod card;
 mod command;
 mod device;
 mod node;
-mod objects;
+mod switches;
+
+/// Tells something on standard error.
+fn say(words: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("fake-uverbs: {words}\n").as_bytes());
+}

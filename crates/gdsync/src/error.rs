@@ -123,6 +123,9 @@ pub enum Error {
     /// A verbs device: a card, or the one behind a proxy.
     #[error(transparent)]
     Device(#[from] crate::hca::port::Error),
+    /// The socket between two software HCAs.
+    #[error(transparent)]
+    Socket(#[from] crate::hca::sim::socket::Error),
     /// A list of descriptors that the GPU's streams cannot do.
     #[error(transparent)]
     Impossible(#[from] Impossible),

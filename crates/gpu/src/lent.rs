@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gdr_sys::cuda::CuResult;
 
-use crate::error::Failure;
 use crate::{DevicePtr, Error, Gpu, HostMemory, Registration};
 
 /// A stretch of somebody else's memory, or of another device's registers, and what keeps it. Clones are the same.
@@ -77,7 +76,8 @@ impl Lent {
     }
 
     /// For the GPU too: registered as `how` with all contexts of the process. Where somebody else has registered it already, that
-    /// is used, for as long as it lasts. What begins and ends within pages is to be lent by whole pages.
+    /// is used, for as long as it lasts. What begins and ends within pages is to be lent by whole pages. Registers that CUDA takes for
+    /// none (`CUDA_ERROR_INVALID_VALUE`: those of a device in software are memory) are registered as memory.
     ///
     /// # Errors
     ///
@@ -174,7 +174,14 @@ impl Page {
             return Ok((share(gpu), device));
         }
         // SAFETY: this function's condition.
-        let (device, ours) = match unsafe { gpu.backend().register(start, bytes, how) } {
+        let made = match unsafe { gpu.backend().register(start, bytes, how) } {
+            Err(error) if how == Registration::Registers && returned(&error, &[CuResult::INVALID_VALUE]) => {
+                // SAFETY: as above.
+                unsafe { gpu.backend().register(start, bytes, Registration::Memory) }.map_err(|_| error)
+            }
+            made => made,
+        };
+        let (device, ours) = match made {
             Ok(device) => (device, true),
             Err(error) if is_registered_already(&error) => (gpu.backend().host_address(start)?, false),
             Err(error) => return Err(error),
@@ -202,16 +209,17 @@ impl Drop for Page {
 }
 
 fn is_registered_already(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Register {
-            source: Failure::Returned {
-                result: CuResult::HOST_MEMORY_ALREADY_REGISTERED | CuResult::ALREADY_MAPPED,
-                ..
-            },
-            ..
-        }
-    )
+    let results = [CuResult::HOST_MEMORY_ALREADY_REGISTERED, CuResult::ALREADY_MAPPED];
+    returned(error, &results)
+}
+
+/// Whether a registration was refused with one of these results.
+fn returned(error: &Error, results: &[CuResult]) -> bool {
+    let refused = match error {
+        Error::Register { source, .. } => source.result(),
+        _ => None,
+    };
+    refused.is_some_and(|refused| results.contains(&refused))
 }
 
 #[cfg(test)]
@@ -275,6 +283,22 @@ mod tests {
         stream.synchronize().expect("it is registered still");
         drop((second, stream));
         assert!(registrations().get(&at).is_none());
+    }
+
+    #[test]
+    fn what_somebody_registered_stays_registered() {
+        let gpu = Gpu::sim();
+        let theirs = gpu.registered(4096).expect("memory");
+        // SAFETY: the memory is kept by the last argument.
+        let lent = unsafe { Lent::new(theirs.as_ptr(), 4096, Arc::new(theirs.clone())) };
+        let memory = lent.for_gpu(&gpu, Registration::Memory).expect("registered already");
+        assert_eq!(memory.device_address(), theirs.device_address());
+        drop((lent, memory));
+        let stream = gpu.stream().expect("a stream");
+        let write = MemoryOperation::write32(&theirs, 4, 9).expect("reached");
+        stream.batch(&[write]).expect("put in");
+        stream.synchronize().expect("it is registered still");
+        assert_eq!(theirs.load_u32(4).expect("in range"), 9);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use expected::expected;
 use session::Session;
-pub use supervise::{Behind, Options, run};
+pub use supervise::{Behind, By, Options, run};
 
 use super::depth::Terms;
 use super::events::{Event, Teller};
@@ -35,6 +35,8 @@ use super::trouble::Trouble;
 pub enum Card {
     /// The software HCA: a thread of this process.
     Sim,
+    /// This port of a card, whose queues the GPU drives itself.
+    Mlx5(Port),
     /// A thread of this process that posts to this port.
     Proxy(Port),
 }
@@ -44,7 +46,26 @@ impl Card {
     fn name(&self) -> &'static str {
         match self {
             Self::Sim => "sim-hca",
+            Self::Mlx5(_) => "mlx5",
             Self::Proxy(_) => "proxy",
+        }
+    }
+
+    /// Which port it is, and who drives it.
+    fn note(&self) -> Option<String> {
+        let said = |Port { device, number, .. }: &Port, words: &str| {
+            Some(words.replace("PORT", &format!("{device}:{number}")))
+        };
+        match self {
+            Self::Sim => None,
+            Self::Mlx5(port) => said(
+                port,
+                "The HCA is PORT itself: the GPU writes its doorbells and reads its completions.",
+            ),
+            Self::Proxy(port) => said(
+                port,
+                "The HCA is a proxy: a thread of the CPU reads the doorbells, posts what they ask for to PORT, and writes the completions.",
+            ),
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use gdsync::Place;
-use gdsync::hca::proxy::{self, ProxyHca};
+use gdsync::hca::mlx5::Mlx5Hca;
+use gdsync::hca::port::Options;
+use gdsync::hca::proxy::ProxyHca;
 use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Hca, Patience, QueuePair, Region, Request};
 use gdsync::queue::Waiting;
@@ -12,6 +14,7 @@ use verbs::Context;
 
 use super::Card;
 use super::session::Session;
+use crate::probe::rdma::Port;
 use crate::probe::trouble::Trouble;
 
 /// The card, and a queue pair on it.
@@ -26,17 +29,25 @@ impl Card {
     pub fn open(&self, session: &Session<'_>) -> Result<Box<dyn Hca>, Trouble> {
         Ok(match self {
             Self::Sim => Box::new(SimHca::new(session.supply.clone())?),
+            Self::Mlx5(port) => {
+                let (context, options) = opened(port)?;
+                Box::new(Mlx5Hca::open(session.supply.clone(), &context, options)?)
+            }
             Self::Proxy(port) => {
-                let context = Context::open(&port.device)?;
-                let options = proxy::Options {
-                    port: port.number,
-                    gid_index: port.gid,
-                    ..proxy::Options::default()
-                };
+                let (context, options) = opened(port)?;
                 Box::new(ProxyHca::open(session.supply.clone(), &context, options)?)
             }
         })
     }
+}
+
+fn opened(port: &Port) -> Result<(Context, Options), Trouble> {
+    let options = Options {
+        port: port.number,
+        gid_index: port.gid,
+        ..Options::default()
+    };
+    Ok((Context::open(&port.device)?, options))
 }
 
 impl Queues {

@@ -23,8 +23,10 @@ pub enum Behind {
     Nobody,
     /// The software HCA.
     Sim,
-    /// A thread of the CPU that posts to a verbs device.
-    Proxy {
+    /// A verbs device.
+    Device {
+        /// How its queues are driven.
+        by: By,
         /// Which; none for each GPU's best one.
         device: Option<Named>,
         /// The index of the port's GID.
@@ -32,14 +34,21 @@ pub enum Behind {
     },
 }
 
+/// How a verbs device's queues are driven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// By the GPU itself: an mlx5 card.
+    Gpu,
+    /// By a thread of the CPU that posts to it.
+    Proxy,
+}
+
 /// Said where queues were left out.
-const NO_CARD: &str = "Doorbells and completions were left out: they need an HCA. --hca proxy has them on any RDMA device, --hca sim on a \
-                       software HCA.";
+const NO_CARD: &str = "Doorbells and completions were left out: they need an HCA. --hca mlx5 has them on an mlx5 card, --hca proxy on any RDMA \
+                       device, --hca sim on a software HCA.";
 /// Said where the card is none.
 const SIMULATED: &str = "The HCA is SIMULATED: a thread of the CPU reads the doorbells, executes the entries and writes the completions. \
                          Its figures say what streams and queues cost, and nothing about a card.";
-/// Said where a thread stands between.
-const PROXY: &str = "The HCA is a proxy: a thread of the CPU reads the doorbells, posts what they ask for to";
 
 /// Probes, and reports whatever came of it: an interruption and a hang end it early, with a note.
 pub fn run(
@@ -57,7 +66,7 @@ pub fn run(
             Behind::Nobody => report.notes.push(NO_CARD.to_owned()),
             Behind::Sim => report.notes.push(SIMULATED.to_owned()),
             // Of which port is told where it is known.
-            Behind::Proxy { .. } => {}
+            Behind::Device { .. } => {}
         }
         report
     })
@@ -71,7 +80,7 @@ fn work(
 ) -> Result<(), ProbeError> {
     let cards = match options.behind {
         Behind::Nobody | Behind::Sim => Vec::new(),
-        Behind::Proxy { .. } => match children.cards()? {
+        Behind::Device { .. } => match children.cards()? {
             Some(served) => rdma::served(machine, &served),
             None => return Ok(()),
         },
@@ -80,7 +89,13 @@ fn work(
         Ok(match &options.behind {
             Behind::Nobody => None,
             Behind::Sim => Some(Card::Sim),
-            Behind::Proxy { device, gid } => Some(Card::Proxy(rdma::port_of(target, &cards, device.as_ref(), *gid)?)),
+            Behind::Device { by, device, gid } => {
+                let port = rdma::port_of(target, &cards, device.as_ref(), *gid)?;
+                Some(match by {
+                    By::Gpu => Card::Mlx5(port),
+                    By::Proxy => Card::Proxy(port),
+                })
+            }
         })
     };
     for gpu in gpus {
@@ -93,9 +108,7 @@ fn work(
                 continue;
             }
         };
-        if let Some(Card::Proxy(port)) = &card {
-            let (device, number) = (&port.device, port.number);
-            let note = format!("{PROXY} {device}:{number}, and writes the completions.");
+        if let Some(note) = card.as_ref().and_then(Card::note) {
             children.report.notes.push(format!("{}: {note}", target.subject));
         }
         let task = Task {

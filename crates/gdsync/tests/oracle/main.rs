@@ -5,6 +5,7 @@ mod address;
 mod completion;
 mod encode;
 mod hand;
+#[path = "../../../fake-uverbs/tests/inside/mod.rs"]
 mod inside;
 mod memory;
 mod mlx5dv;

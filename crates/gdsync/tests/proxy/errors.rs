@@ -1,11 +1,12 @@
 //! What goes wrong completes as a card would tell it, and no stream waits for what does not come.
 
-use gdsync::hca::{Access, Hca as _, Patience};
+use gdsync::hca::{Access, Patience};
 use gdsync::wire::{DataSegment, Entry, Event, RemoteAddress};
 use serde_json::json;
 
 use crate::machine::{infiniband, on, with};
-use crate::side::{SMALL, Side, failure, joined};
+use crate::sides::{SMALL, Side, failure};
+use crate::{joined, side};
 
 /// A status of verbs.h, and the syndrome of mlx5dv.h that rdma-core's mlx5 reads it from.
 const STATUSES: [(u32, u8); 13] = [
@@ -289,7 +290,7 @@ fn a_device_that_completes_nothing_releases_the_stream_when_the_hca_ends() {
         } = near;
         assert!(!stream.is_idle().unwrap());
         drop(hca);
-        stream.synchronize_within(crate::side::PATIENCE).unwrap();
+        stream.synchronize_within(crate::sides::PATIENCE).unwrap();
         let completion = pair.send_completions.poll().unwrap().unwrap();
         assert_eq!((completion.counter, failure(&completion)), (write, (0x05, 0)));
     });
@@ -308,7 +309,7 @@ fn a_device_that_answers_no_more_fails_what_it_is_asked_for() {
         machine
     });
     on(test, &machines, |number| {
-        let mut side = Side::new("mlx5_0", &SMALL());
+        let mut side = side("mlx5_0", &SMALL());
         let own = side.pair.endpoint;
         let connected = side.hca.connect(own, own, Patience::default());
         match number {

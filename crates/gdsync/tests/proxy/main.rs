@@ -7,4 +7,26 @@ mod errors;
 mod machine;
 mod operations;
 mod refused;
-mod side;
+#[path = "../sides/mod.rs"]
+mod sides;
+
+use gdsync::hca::proxy::{Options, ProxyHca};
+use gdsync::hca::{Patience, Request};
+
+use sides::Side;
+
+/// A side on one of the two cards.
+fn side(device: &str, request: &Request) -> Side {
+    Side::new(request, |supply| {
+        let context = verbs::Context::open(device).unwrap();
+        Box::new(ProxyHca::open(supply, &context, Options::default()).unwrap())
+    })
+}
+
+/// Two sides that are connected, of the two cards.
+fn joined(request: &Request, patience: Patience) -> (Side, Side) {
+    let sides = (side("mlx5_0", request), side("mlx5_1", request));
+    sides.0.connect(&sides.1, patience);
+    sides.1.connect(&sides.0, patience);
+    sides
+}

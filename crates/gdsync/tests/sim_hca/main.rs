@@ -9,6 +9,8 @@ mod joined;
 mod lane;
 mod model;
 mod operations;
+mod process;
 mod programs;
+mod socket;
 mod streams;
 mod table;

@@ -167,6 +167,13 @@ unsafe impl Backend for SimGpu {
     }
 
     unsafe fn register(&self, start: NonNull<u8>, bytes: usize, _how: Registration) -> Result<DevicePtr, Error> {
+        if space::has_host(start) {
+            return Err(Error::Register {
+                address: start.as_ptr().addr(),
+                bytes,
+                source: refused("register", CuResult::HOST_MEMORY_ALREADY_REGISTERED),
+            });
+        }
         Ok(expose(start, bytes))
     }
 

@@ -119,6 +119,11 @@ pub(super) fn add_host(start: NonNull<u8>, bytes: usize) {
     lock().hosts.insert(start.as_ptr().addr() as u64, bytes);
 }
 
+/// Whether host memory that begins there is reached already.
+pub(super) fn has_host(start: NonNull<u8>) -> bool {
+    lock().hosts.contains_key(&(start.as_ptr().addr() as u64))
+}
+
 /// Takes that back.
 pub(super) fn remove_host(start: NonNull<u8>) {
     lock().hosts.remove(&(start.as_ptr().addr() as u64));

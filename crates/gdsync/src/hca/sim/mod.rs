@@ -5,6 +5,9 @@
 //! completes the entry and gives up all others of its queue pair. It is simpler in one thing: of each queue pair one request is
 //! under way at a time, so that every fence holds by itself. It speaks connections and no datagrams.
 //!
+//! Two of one process are [joined](SimHca::join) directly; two of two processes over a [`socket`], with [`socket::join`]. Another border
+//! is a [`Link`] of one's own: it delivers what each says to the other's [inbox](SimHca::inbox).
+//!
 //! What can go wrong with a card can be [injected](SimHca::inject), and what software must not do is [noted](SimHca::violations).
 //!
 //! ```
@@ -50,6 +53,7 @@ mod pair;
 mod region;
 mod requester;
 mod responder;
+pub mod socket;
 mod state;
 
 pub use fault::{Effect, Violation};
@@ -100,7 +104,8 @@ impl SimHca {
         Self::with_lid(supply, LIDS.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// An HCA whose port has this LID: for one that is linked to others elsewhere.
+    /// An HCA whose port has this LID: for one that is linked to others elsewhere, which must have other LIDs. [`SimHca::new`] counts from
+    /// 1 in each process.
     ///
     /// # Errors
     ///
@@ -138,7 +143,7 @@ impl SimHca {
         other.link(self.lid(), self.inbox());
     }
 
-    /// Sends what is for port `lid` that way: how an HCA of another process is reached.
+    /// Sends what is for port `lid` that way, and no longer where it was sent before. [`socket::join`] does it for another process.
     pub fn link(&self, lid: u16, link: Arc<dyn Link>) {
         self.shared.lock().links.insert(lid, link);
     }

@@ -1,8 +1,10 @@
-//! A side of a connection: an HCA by proxy with a queue pair, some registered memory, and a stream of a simulated GPU.
+//! A side of a connection: an HCA with a queue pair, some registered memory, and a stream of a simulated GPU; and what every HCA
+//! does with two of them.
+
+pub mod operations;
 
 use std::time::{Duration, Instant};
 
-use gdsync::hca::proxy::{Options, ProxyHca};
 use gdsync::hca::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
 use gdsync::queue::CompletionQueue;
 use gdsync::wire::{Completion, DataSegment, Entry, Event};
@@ -15,7 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const BYTES: usize = 8192;
 
 pub struct Side {
-    pub hca: ProxyHca,
+    pub hca: Box<dyn Hca>,
     pub pair: QueuePair,
     pub memory: Place,
     pub region: Region,
@@ -23,10 +25,9 @@ pub struct Side {
 }
 
 impl Side {
-    pub fn new(device: &str, request: &Request) -> Self {
+    pub fn new(request: &Request, open: impl FnOnce(Supply) -> Box<dyn Hca>) -> Self {
         let supply = Supply::new(Gpu::sim(), None);
-        let context = verbs::Context::open(device).unwrap();
-        let hca = ProxyHca::open(supply.clone(), &context, Options::default()).unwrap();
+        let hca = open(supply.clone());
         let memory = supply.place(Home::Host, BYTES).unwrap();
         Self {
             pair: hca.create(request).unwrap(),
@@ -129,14 +130,6 @@ fn next(queue: &mut CompletionQueue) -> Completion {
         assert!(begun.elapsed() < PATIENCE, "no completion");
         std::thread::yield_now();
     }
-}
-
-/// Two sides that are connected, of the two cards.
-pub fn joined(request: &Request, patience: Patience) -> (Side, Side) {
-    let sides = (Side::new("mlx5_0", request), Side::new("mlx5_1", request));
-    sides.0.connect(&sides.1, patience);
-    sides.1.connect(&sides.0, patience);
-    sides
 }
 
 /// Small rings: eight blocks, four receives, completion queues of eight.

@@ -1,0 +1,111 @@
+//! The test double of the kernel's uverbs node (crate `fake-uverbs`), for the machine's own libibverbs and libmlx5: the library,
+//! the sysfs tree in which libibverbs finds a card, and what a program is started with so that it has one.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Driver, library};
+
+/// A variable of the environment and its value.
+pub type Variable = (&'static str, OsString);
+
+/// What libibverbs reads of sysfs (rdma-core, `libibverbs/init.c` and `cmd_device.c`), for a card `mlx5_0` of two ports. Port 1 is
+/// InfiniBand; port 2 is Ethernet, where GIDs 0 and 1 are of RoCE v1 and v2. Where a GID is not set, there are zeros, as with Linux, and a type, which
+/// Linux refuses with an error that a file cannot give. Their network interface is one that every machine has.
+const TREE: [(&str, &str); 27] = [
+    ("class/infiniband_verbs/abi_version", "6"),
+    ("class/infiniband_verbs/uverbs0/ibdev", "mlx5_0"),
+    ("class/infiniband_verbs/uverbs0/dev", "231:192"),
+    ("class/infiniband_verbs/uverbs0/abi_version", "1"),
+    ("class/infiniband/mlx5_0/node_type", "1: CA"),
+    (
+        "class/infiniband/mlx5_0/device/modalias",
+        "pci:v000015B3d00001021sv000015B3sd00000001bc02sc07i00",
+    ),
+    (
+        "class/infiniband/mlx5_0/ports/1/gids/0",
+        "fe80:0000:0000:0000:0a00:00ff:fe00:0002",
+    ),
+    ("class/infiniband/mlx5_0/ports/1/gids/1", UNSET),
+    ("class/infiniband/mlx5_0/ports/1/gids/2", UNSET),
+    ("class/infiniband/mlx5_0/ports/1/gids/3", UNSET),
+    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/0", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/1", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/2", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/3", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/1/pkeys/0", "0xffff"),
+    (
+        "class/infiniband/mlx5_0/ports/2/gids/0",
+        "fe80:0000:0000:0000:0a00:00ff:fe00:0001",
+    ),
+    (
+        "class/infiniband/mlx5_0/ports/2/gids/1",
+        "0000:0000:0000:0000:0000:ffff:c0a8:0001",
+    ),
+    ("class/infiniband/mlx5_0/ports/2/gids/2", UNSET),
+    ("class/infiniband/mlx5_0/ports/2/gids/3", UNSET),
+    ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/0", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/1", "RoCE v2"),
+    ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/2", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/3", "IB/RoCE v1"),
+    ("class/infiniband/mlx5_0/ports/2/gid_attrs/ndevs/0", "lo"),
+    ("class/infiniband/mlx5_0/ports/2/gid_attrs/ndevs/1", "lo"),
+    ("class/infiniband/mlx5_0/ports/2/pkeys/0", "0xffff"),
+    ("class/infiniband/mlx5_0/fw_ver", "28.39.1002"),
+];
+
+const UNSET: &str = "0000:0000:0000:0000:0000:0000:0000:0000";
+
+/// Builds the library and gives its path, for `LD_PRELOAD`.
+///
+/// # Errors
+///
+/// What cargo or the file system says, in words for a failing test.
+pub fn build() -> Result<PathBuf, String> {
+    let name = "libfake_uverbs.so";
+    Ok(library(Driver::Current, "uverbs-", "fake-uverbs", name)?.join(name))
+}
+
+/// Lays the sysfs tree out below a directory, for `SYSFS_PATH`.
+///
+/// # Errors
+///
+/// What the file system says, in words for a failing test.
+pub fn lay_out(root: &Path) -> Result<(), String> {
+    for (path, text) in TREE {
+        let path = root.join(path);
+        let directory = path.parent().unwrap_or(root);
+        fs::create_dir_all(directory)
+            .and_then(|()| fs::write(&path, format!("{text}\n")))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// What to start a program with, so that its libibverbs and libmlx5 find the double at `library` and the tree at `root`. Queues are
+/// left alone: the test looks at them.
+#[must_use]
+pub fn environment(library: &Path, root: &Path) -> [Variable; 3] {
+    [
+        ("LD_PRELOAD", library.into()),
+        ("SYSFS_PATH", root.into()),
+        // The provider tells of each completion with an error.
+        ("MLX5_DEBUG_FILE", "/dev/null".into()),
+    ]
+}
+
+/// What to start a program with, so that it has a card that executes: `mlx5_0`, port 1 InfiniBand and port 2 Ethernet, both active.
+/// The library is built, and the tree laid out in the empty directory `root`, which must stay as long as the program runs.
+///
+/// The machine must have Debian's `ibverbs-providers`, or another libmlx5. The card's other switches are variables, too: the
+/// documentation of crate `fake-uverbs` lists them.
+///
+/// # Errors
+///
+/// What cargo or the file system says, in words for a failing test.
+pub fn card(root: &Path) -> Result<[Variable; 4], String> {
+    lay_out(root)?;
+    let [library, tree, quiet] = environment(&build()?, root);
+    Ok([library, tree, quiet, ("FAKE_UVERBS_CARD", "1".into())])
+}

@@ -1,0 +1,212 @@
+//! Queue pairs that are connected, in the states that the manual pages ask for.
+
+use std::ptr::null_mut;
+
+use ib::ibv_qp_attr_mask as mask;
+use ib::ibv_qp_state::{self, IBV_QPS_INIT, IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS};
+use ibverbs_sys as ib;
+
+use crate::device::{ALL, Device, Queue};
+
+/// A queue pair and its two completion queues.
+#[derive(Clone, Copy)]
+pub struct Pair {
+    pub qp: *mut ib::ibv_qp,
+    pub number: u32,
+    pub sent: Queue,
+    pub received: Queue,
+}
+
+/// How a pair is connected, where a test has it otherwise than the others.
+#[derive(Clone, Copy)]
+pub struct Link {
+    pub port: u8,
+    /// LID of port 1.
+    pub lid: u16,
+    pub access: u32,
+    pub reads: u8,
+    pub rnr_retries: u8,
+    pub send_psn: u32,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            port: 1,
+            lid: 0x0123,
+            access: ALL as u32,
+            reads: 16,
+            rnr_retries: 7,
+            send_psn: 0x12_3456,
+        }
+    }
+}
+
+/// What a queue pair is asked for: 64 requests and 64 receives, of 4 and 3 pieces, 200 bytes inline.
+pub fn capacities() -> ib::ibv_qp_cap {
+    ib::ibv_qp_cap {
+        max_send_wr: 64,
+        max_recv_wr: 64,
+        max_send_sge: 4,
+        max_recv_sge: 3,
+        max_inline_data: 200,
+    }
+}
+
+/// Two queue pairs of one device, connected to each other.
+pub fn connected() -> (Device, Pair, Pair) {
+    connected_by(Link::default(), Link::default())
+}
+
+/// Two queue pairs of one device, connected so.
+pub fn connected_by(one: Link, two: Link) -> (Device, Pair, Pair) {
+    let device = Device::open();
+    let (a, b) = (device.pair(), device.pair());
+    a.connect(b.number, one);
+    b.connect(a.number, two);
+    (device, a, b)
+}
+
+impl Device {
+    /// A queue pair in the state RESET.
+    pub fn pair(&self) -> Pair {
+        self.pair_in(self.pd)
+    }
+
+    /// A queue pair of a protection domain, or of a parent domain.
+    pub fn pair_in(&self, pd: *mut ib::ibv_pd) -> Pair {
+        let (sent, received) = (self.queue(128), self.queue(128));
+        let mut attributes = ib::ibv_qp_init_attr {
+            send_cq: sent.0,
+            recv_cq: received.0,
+            cap: capacities(),
+            qp_type: ib::ibv_qp_type::IBV_QPT_RC,
+            ..Default::default()
+        };
+        // SAFETY: the live domain and queues.
+        let qp = unsafe { ib::ibv_create_qp(pd, &mut attributes) };
+        assert!(!qp.is_null(), "ibv_create_qp: {}", std::io::Error::last_os_error());
+        // SAFETY: the live queue pair; its number does not change.
+        let number = unsafe { (*qp).qp_num };
+        Pair {
+            qp,
+            number,
+            sent,
+            received,
+        }
+    }
+}
+
+impl Pair {
+    /// Changes what is named; the error, 0 where there is none.
+    pub fn modify(&self, change: &mut ib::ibv_qp_attr, named: mask) -> i32 {
+        // SAFETY: the live queue pair, and attributes.
+        unsafe { ib::ibv_modify_qp(self.qp, change, i32::try_from(named.0).expect("a mask")) }
+    }
+
+    /// To the state INIT: receives can be posted.
+    pub fn initialize(&self, link: Link) {
+        let mut change = ib::ibv_qp_attr {
+            qp_state: IBV_QPS_INIT,
+            port_num: link.port,
+            qp_access_flags: link.access,
+            ..Default::default()
+        };
+        let named = mask::IBV_QP_STATE | mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT | mask::IBV_QP_ACCESS_FLAGS;
+        assert_eq!(self.modify(&mut change, named), 0, "to INIT");
+    }
+
+    /// What RTR asks for.
+    pub fn ready_to_receive(number: u32, link: Link) -> (ib::ibv_qp_attr, mask) {
+        let mut address = ib::ibv_ah_attr {
+            port_num: link.port,
+            dlid: link.lid,
+            ..Default::default()
+        };
+        if link.port == 2 {
+            address.is_global = 1;
+            address.grh.sgid_index = 1;
+            address.grh.dgid.raw = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 0, 1];
+        }
+        let change = ib::ibv_qp_attr {
+            qp_state: IBV_QPS_RTR,
+            path_mtu: ib::IBV_MTU_1024,
+            dest_qp_num: number,
+            rq_psn: 0x12_3456,
+            max_dest_rd_atomic: link.reads,
+            min_rnr_timer: 12,
+            ah_attr: address,
+            ..Default::default()
+        };
+        let named = mask::IBV_QP_STATE
+            | mask::IBV_QP_AV
+            | mask::IBV_QP_PATH_MTU
+            | mask::IBV_QP_DEST_QPN
+            | mask::IBV_QP_RQ_PSN
+            | mask::IBV_QP_MAX_DEST_RD_ATOMIC
+            | mask::IBV_QP_MIN_RNR_TIMER;
+        (change, named)
+    }
+
+    /// What RTS asks for. A timeout of 4.096 us, doubled 12 times, and two retries: 50 ms.
+    pub fn ready_to_send(link: Link) -> (ib::ibv_qp_attr, mask) {
+        let change = ib::ibv_qp_attr {
+            qp_state: IBV_QPS_RTS,
+            sq_psn: link.send_psn,
+            timeout: 12,
+            retry_cnt: 2,
+            rnr_retry: link.rnr_retries,
+            max_rd_atomic: link.reads,
+            ..Default::default()
+        };
+        let named = mask::IBV_QP_STATE
+            | mask::IBV_QP_SQ_PSN
+            | mask::IBV_QP_TIMEOUT
+            | mask::IBV_QP_RETRY_CNT
+            | mask::IBV_QP_RNR_RETRY
+            | mask::IBV_QP_MAX_QP_RD_ATOMIC;
+        (change, named)
+    }
+
+    /// From RESET to RTS, connected to a queue pair.
+    pub fn connect(&self, number: u32, link: Link) {
+        self.initialize(link);
+        let (mut change, named) = Self::ready_to_receive(number, link);
+        assert_eq!(self.modify(&mut change, named), 0, "to RTR");
+        let (mut change, named) = Self::ready_to_send(link);
+        assert_eq!(self.modify(&mut change, named), 0, "to RTS");
+    }
+
+    /// To the state RESET: both queues are empty.
+    pub fn reset(&self) {
+        let mut change = ib::ibv_qp_attr {
+            qp_state: IBV_QPS_RESET,
+            ..Default::default()
+        };
+        assert_eq!(self.modify(&mut change, mask::IBV_QP_STATE), 0, "to RESET");
+    }
+
+    /// What `ibv_query_qp` says.
+    pub fn query(&self) -> ib::ibv_qp_attr {
+        let mut told = ib::ibv_qp_attr::default();
+        let mut made = ib::ibv_qp_init_attr {
+            send_cq: null_mut(),
+            ..Default::default()
+        };
+        // SAFETY: the live queue pair, and room for both.
+        let result = unsafe { ib::ibv_query_qp(self.qp, &mut told, 1, &mut made) };
+        assert_eq!(result, 0, "ibv_query_qp");
+        told
+    }
+
+    /// The state that `ibv_query_qp` says.
+    pub fn state(&self) -> ibv_qp_state::Type {
+        self.query().qp_state
+    }
+
+    /// Gives it back.
+    pub fn destroy(&self) {
+        // SAFETY: a queue pair that is not used after this.
+        assert_eq!(unsafe { ib::ibv_destroy_qp(self.qp) }, 0);
+    }
+}

@@ -1,0 +1,290 @@
+//! What fails, with which status, and what becomes of the queue pair: everything after it is flushed, until it is reset.
+
+use ib::{ibv_qp_state, ibv_wc_status as status};
+use ibverbs_sys as ib;
+
+use crate::CARD;
+use crate::bench::{Link, Pair, connected, connected_by};
+use crate::device::{ALL, Device, Memory};
+use crate::inside::inside;
+use crate::work::Work;
+
+const LOCAL_WRITE: i32 = 1;
+const REMOTE_WRITE: i32 = 2;
+const REMOTE_READ: i32 = 4;
+
+/// The memory of the near end, and of the far end.
+fn memories(device: &Device) -> (Memory, Memory) {
+    (device.memory(256, ALL), device.memory(256, ALL))
+}
+
+/// Whether `work` fails so at the near end of a fresh connection. What was posted after it, and the near end's receives, are flushed;
+/// once both ends are reset they work again.
+fn fails(links: (Link, Link), expected: u32, work: impl Fn(&Device, &Memory, &Memory) -> Work) {
+    let (device, a, b) = connected_by(links.0, links.1);
+    let (near, far) = memories(&device);
+    a.receive(70, &[near.piece(0, 8)]);
+    let failing = work(&device, &near, &far);
+    a.post(&[
+        failing,
+        Work::send(71, &[near.piece(0, 8)]),
+        Work::send(72, &[]).with(0),
+    ]);
+    let first = a.sent.failure();
+    assert_eq!(first, (1, expected));
+    for id in [71, 72] {
+        assert_eq!(a.sent.failure(), (id, status::IBV_WC_WR_FLUSH_ERR));
+    }
+    assert_eq!(a.received.failure(), (70, status::IBV_WC_WR_FLUSH_ERR));
+    assert_eq!(a.state(), ibv_qp_state::IBV_QPS_ERR);
+    // Also what comes late.
+    a.receive(73, &[]);
+    a.post(&[Work::send(74, &[])]);
+    assert_eq!(a.sent.failure(), (74, status::IBV_WC_WR_FLUSH_ERR));
+    assert_eq!(a.received.failure(), (73, status::IBV_WC_WR_FLUSH_ERR));
+    works_again(&a, &b, &near, &far);
+}
+
+fn works_again(a: &Pair, b: &Pair, near: &Memory, far: &Memory) {
+    for (pair, other) in [(a, b), (b, a)] {
+        pair.reset();
+        assert_eq!(pair.state(), ibv_qp_state::IBV_QPS_RESET);
+        pair.connect(other.number, Link::default());
+    }
+    near.write(0, &[0x5a; 8]);
+    b.receive(80, &[far.piece(16, 8)]);
+    a.run(Work::send(81, &[near.piece(0, 8)]));
+    assert_eq!(b.received.success(), 80);
+    assert_eq!(far.read(16, 8), [0x5a; 8]);
+}
+
+fn usual() -> (Link, Link) {
+    (Link::default(), Link::default())
+}
+
+#[test]
+fn local_protection() {
+    inside("errors::local_protection", &[CARD], || {
+        const EXPECTED: u32 = status::IBV_WC_LOC_PROT_ERR;
+        fails(usual(), EXPECTED, |_, near, far| {
+            let mut piece = near.piece(0, 8);
+            piece.lkey ^= 0x100_0000;
+            Work::write(1, &[piece], far, 0)
+        });
+        // One byte more than there is.
+        fails(usual(), EXPECTED, |_, near, far| {
+            Work::write(1, &[near.piece(249, 8)], far, 0)
+        });
+        // Somebody must be allowed to write what comes back.
+        fails(usual(), EXPECTED, |device, _, far| {
+            Work::read(1, &[device.memory(64, 0).piece(0, 8)], far, 0)
+        });
+        // A key that was given back.
+        fails(usual(), EXPECTED, |device, _, far| {
+            let gone = device.memory(64, ALL);
+            gone.deregister();
+            Work::write(1, &[gone.piece(0, 8)], far, 0)
+        });
+        // A key of another protection domain.
+        fails(usual(), EXPECTED, |device, _, far| {
+            // SAFETY: the open context.
+            let pd = unsafe { ib::ibv_alloc_pd(device.context) };
+            let foreign = Device { pd, ..*device }.memory(64, ALL);
+            Work::write(1, &[foreign.piece(0, 8)], far, 0)
+        });
+    });
+}
+
+#[test]
+fn local_operation() {
+    inside("errors::local_operation", &[CARD], || {
+        let (mut one, two) = usual();
+        one.reads = 0;
+        fails((one, two), status::IBV_WC_LOC_QP_OP_ERR, |_, near, far| {
+            Work::read(1, &[near.piece(0, 8)], far, 0)
+        });
+    });
+}
+
+#[test]
+fn remote_access() {
+    inside("errors::remote_access", &[CARD], || {
+        const EXPECTED: u32 = status::IBV_WC_REM_ACCESS_ERR;
+        fails(usual(), EXPECTED, |_, near, far| {
+            let wrong = Memory {
+                key: far.key ^ 1,
+                ..*far
+            };
+            Work::write(1, &[near.piece(0, 8)], &wrong, 0)
+        });
+        fails(usual(), EXPECTED, |_, near, far| {
+            Work::write(1, &[near.piece(0, 8)], far, 249)
+        });
+        fails(usual(), EXPECTED, |device, near, _| {
+            Work::write(1, &[near.piece(0, 8)], &device.memory(64, LOCAL_WRITE | REMOTE_READ), 0)
+        });
+        fails(usual(), EXPECTED, |device, near, _| {
+            Work::read(
+                1,
+                &[near.piece(0, 8)],
+                &device.memory(64, LOCAL_WRITE | REMOTE_WRITE),
+                0,
+            )
+        });
+        fails(usual(), EXPECTED, |device, near, _| {
+            let far = device.memory(64, LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ);
+            Work::fetch_add(1, near.piece(0, 8), &far, 0, 1)
+        });
+    });
+}
+
+/// The far end is out of service after it refused.
+#[test]
+fn far_end_breaks_too() {
+    inside("errors::far_end_breaks_too", &[CARD], || {
+        let (device, a, b) = connected();
+        let (near, far) = memories(&device);
+        b.receive(5, &[]);
+        let wrong = Memory { key: 0, ..far };
+        assert_eq!(
+            a.fail(Work::write(1, &[near.piece(0, 8)], &wrong, 0)),
+            status::IBV_WC_REM_ACCESS_ERR
+        );
+        assert_eq!(b.received.failure(), (5, status::IBV_WC_WR_FLUSH_ERR));
+        assert_eq!(b.state(), ibv_qp_state::IBV_QPS_ERR);
+        works_again(&a, &b, &near, &far);
+    });
+}
+
+#[test]
+fn remote_invalid_request() {
+    inside("errors::remote_invalid_request", &[CARD], || {
+        const EXPECTED: u32 = status::IBV_WC_REM_INV_REQ_ERR;
+        let without = |rights: u32| {
+            let (one, mut two) = usual();
+            two.access &= !rights;
+            (one, two)
+        };
+        fails(without(2), EXPECTED, |_, near, far| {
+            Work::write(1, &[near.piece(0, 8)], far, 0)
+        });
+        fails(without(4), EXPECTED, |_, near, far| {
+            Work::read(1, &[near.piece(0, 8)], far, 0)
+        });
+        fails(without(8), EXPECTED, |_, near, far| {
+            Work::fetch_add(1, near.piece(0, 8), far, 0, 1)
+        });
+        fails(usual(), EXPECTED, |_, near, far| {
+            Work::fetch_add(1, near.piece(0, 8), far, 4, 1)
+        });
+        let (one, mut two) = usual();
+        two.reads = 0;
+        fails((one, two), EXPECTED, |_, near, far| {
+            Work::read(1, &[near.piece(0, 8)], far, 0)
+        });
+    });
+}
+
+/// Nobody answers: no such queue pair, one that is connected elsewhere or not yet, one that expects another packet, another address.
+#[test]
+fn transport_retry() {
+    inside("errors::transport_retry", &[CARD], || {
+        const EXPECTED: u32 = status::IBV_WC_RETRY_EXC_ERR;
+        let (mut one, two) = usual();
+        one.send_psn += 1;
+        fails((one, two), EXPECTED, |_, near, far| {
+            Work::write(1, &[near.piece(0, 8)], far, 0)
+        });
+        one = two;
+        one.lid = 0x0124;
+        fails((one, two), EXPECTED, |_, near, far| {
+            Work::write(1, &[near.piece(0, 8)], far, 0)
+        });
+
+        let device = Device::open();
+        let (a, b, c) = (device.pair(), device.pair(), device.pair());
+        a.connect(0x00_dead, Link::default());
+        assert_eq!(a.fail(Work::send(1, &[])), EXPECTED);
+        a.reset();
+        b.connect(c.number, Link::default());
+        a.connect(b.number, Link::default());
+        assert_eq!(a.fail(Work::send(2, &[])), EXPECTED);
+        c.initialize(Link::default());
+        assert_eq!(b.fail(Work::send(3, &[])), EXPECTED);
+        // One that is gone.
+        let d = device.pair();
+        a.reset();
+        a.connect(d.number, Link::default());
+        d.connect(a.number, Link::default());
+        d.receive(1, &[]);
+        a.run(Work::send(4, &[]));
+        d.destroy();
+        assert_eq!(a.fail(Work::send(5, &[])), EXPECTED);
+    });
+}
+
+#[test]
+fn receiver_not_ready() {
+    inside("errors::receiver_not_ready", &[CARD], || {
+        let (mut one, two) = usual();
+        for retries in [0, 2] {
+            one.rnr_retries = retries;
+            let expected = status::IBV_WC_RNR_RETRY_EXC_ERR;
+            fails((one, two), expected, |_, near, _| Work::send(1, &[near.piece(0, 8)]));
+            fails((one, two), expected, |_, near, far| {
+                Work::write(1, &[near.piece(0, 8)], far, 0).immediate(1)
+            });
+        }
+    });
+}
+
+/// A receive that is too small, or whose key does not hold, fails at both ends, and the far one's other receives are flushed.
+#[test]
+fn receives_that_fail() {
+    inside("errors::receives_that_fail", &[CARD], || {
+        let cases = [
+            (7, 0, status::IBV_WC_LOC_LEN_ERR, status::IBV_WC_REM_INV_REQ_ERR),
+            (8, 1, status::IBV_WC_LOC_PROT_ERR, status::IBV_WC_REM_OP_ERR),
+        ];
+        for (length, wrong, at_receiver, at_sender) in cases {
+            let (device, a, b) = connected();
+            let (near, far) = memories(&device);
+            let mut piece = far.piece(0, length);
+            piece.lkey += wrong;
+            b.receive(1, &[piece]);
+            b.receive(2, &[far.piece(0, 100)]);
+            assert_eq!(a.fail(Work::send(3, &[near.piece(0, 8)])), at_sender);
+            assert_eq!(b.received.failure(), (1, at_receiver));
+            assert_eq!(b.received.failure(), (2, status::IBV_WC_WR_FLUSH_ERR));
+            works_again(&a, &b, &near, &far);
+        }
+        // Who may only read a region cannot receive there.
+        let (device, a, b) = connected();
+        b.receive(1, &[device.memory(64, 0).piece(0, 64)]);
+        assert_eq!(
+            a.fail(Work::send(3, &[device.memory(8, 0).piece(0, 8)])),
+            status::IBV_WC_REM_OP_ERR
+        );
+        assert_eq!(b.received.failure(), (1, status::IBV_WC_LOC_PROT_ERR));
+    });
+}
+
+/// A queue pair that is taken into the state ERROR by its program.
+#[test]
+fn flushed_by_its_program() {
+    inside("errors::flushed_by_its_program", &[CARD], || {
+        let (device, a, b) = connected();
+        let (near, far) = memories(&device);
+        // It waits for a receive, for ever.
+        a.post(&[Work::send(1, &[near.piece(0, 8)])]);
+        a.receive(2, &[near.piece(0, 8)]);
+        let mut change = ib::ibv_qp_attr {
+            qp_state: ibv_qp_state::IBV_QPS_ERR,
+            ..Default::default()
+        };
+        assert_eq!(a.modify(&mut change, ib::ibv_qp_attr_mask::IBV_QP_STATE), 0);
+        assert_eq!(a.sent.failure(), (1, status::IBV_WC_WR_FLUSH_ERR));
+        assert_eq!(a.received.failure(), (2, status::IBV_WC_WR_FLUSH_ERR));
+        works_again(&a, &b, &near, &far);
+    });
+}

@@ -1,0 +1,174 @@
+//! Requests, as a test writes them down, and how they are posted.
+
+use std::ptr::null_mut;
+
+use ib::ibv_wr_opcode as wr;
+use ibverbs_sys as ib;
+
+use crate::bench::Pair;
+use crate::device::Memory;
+
+/// A request to send.
+#[derive(Clone)]
+pub struct Work {
+    pub id: u64,
+    pub opcode: wr::Type,
+    pub pieces: Vec<ib::ibv_sge>,
+    /// `ibv_send_flags`; signalled at first.
+    pub flags: u32,
+    /// The far end's address and key.
+    pub far: (u64, u32),
+    /// In network byte order, of requests that have it.
+    pub immediate: u32,
+    /// What is compared with or added, and what is swapped in.
+    pub operands: (u64, u64),
+}
+
+pub const SIGNALLED: u32 = ib::ibv_send_flags::IBV_SEND_SIGNALED.0;
+pub const INLINE: u32 = ib::ibv_send_flags::IBV_SEND_INLINE.0;
+pub const FENCE: u32 = ib::ibv_send_flags::IBV_SEND_FENCE.0;
+
+impl Work {
+    fn new(id: u64, opcode: wr::Type, pieces: &[ib::ibv_sge]) -> Self {
+        Self {
+            id,
+            opcode,
+            pieces: pieces.to_vec(),
+            flags: SIGNALLED,
+            far: (0, 0),
+            immediate: 0,
+            operands: (0, 0),
+        }
+    }
+
+    pub fn send(id: u64, pieces: &[ib::ibv_sge]) -> Self {
+        Self::new(id, wr::IBV_WR_SEND, pieces)
+    }
+
+    pub fn write(id: u64, pieces: &[ib::ibv_sge], far: &Memory, offset: usize) -> Self {
+        let far = (far.address(offset), far.key);
+        Self {
+            far,
+            ..Self::new(id, wr::IBV_WR_RDMA_WRITE, pieces)
+        }
+    }
+
+    pub fn read(id: u64, pieces: &[ib::ibv_sge], far: &Memory, offset: usize) -> Self {
+        Self {
+            opcode: wr::IBV_WR_RDMA_READ,
+            ..Self::write(id, pieces, far, offset)
+        }
+    }
+
+    pub fn fetch_add(id: u64, piece: ib::ibv_sge, far: &Memory, offset: usize, add: u64) -> Self {
+        Self {
+            opcode: wr::IBV_WR_ATOMIC_FETCH_AND_ADD,
+            operands: (add, 0),
+            ..Self::write(id, &[piece], far, offset)
+        }
+    }
+
+    pub fn compare_swap(id: u64, piece: ib::ibv_sge, far: &Memory, offset: usize, operands: (u64, u64)) -> Self {
+        Self {
+            opcode: wr::IBV_WR_ATOMIC_CMP_AND_SWP,
+            operands,
+            ..Self::write(id, &[piece], far, offset)
+        }
+    }
+
+    /// With these flags and no others.
+    pub fn with(self, flags: u32) -> Self {
+        Self { flags, ..self }
+    }
+
+    /// The same with immediate data.
+    pub fn immediate(self, immediate: u32) -> Self {
+        let opcode = match self.opcode {
+            wr::IBV_WR_SEND => wr::IBV_WR_SEND_WITH_IMM,
+            _ => wr::IBV_WR_RDMA_WRITE_WITH_IMM,
+        };
+        Self {
+            opcode,
+            immediate,
+            ..self
+        }
+    }
+
+    fn is_atomic(&self) -> bool {
+        [wr::IBV_WR_ATOMIC_FETCH_AND_ADD, wr::IBV_WR_ATOMIC_CMP_AND_SWP].contains(&self.opcode)
+    }
+
+    fn of_verbs(&mut self) -> ib::ibv_send_wr {
+        let mut work = ib::ibv_send_wr {
+            wr_id: self.id,
+            sg_list: self.pieces.as_mut_ptr(),
+            num_sge: i32::try_from(self.pieces.len()).expect("a few pieces"),
+            opcode: self.opcode,
+            send_flags: self.flags,
+            ..Default::default()
+        };
+        work.__bindgen_anon_1.imm_data = self.immediate;
+        if self.is_atomic() {
+            work.wr.atomic = ib::ibv_send_wr_atomic {
+                remote_addr: self.far.0,
+                compare_add: self.operands.0,
+                swap: self.operands.1,
+                rkey: self.far.1,
+            };
+        } else {
+            work.wr.rdma = ib::ibv_send_wr_rdma {
+                remote_addr: self.far.0,
+                rkey: self.far.1,
+            };
+        }
+        work
+    }
+}
+
+impl Pair {
+    /// Posts requests in one list.
+    pub fn post(&self, works: &[Work]) {
+        let mut owned = works.to_vec();
+        let mut list: Vec<_> = owned.iter_mut().map(Work::of_verbs).collect();
+        let mut next = null_mut();
+        for work in list.iter_mut().rev() {
+            work.next = next;
+            next = work;
+        }
+        let mut bad = null_mut();
+        // SAFETY: the live queue pair; requests that lead to each other and to their pieces.
+        let result = unsafe { ib::ibv_post_send(self.qp, next, &mut bad) };
+        assert_eq!(result, 0, "ibv_post_send");
+    }
+
+    /// Posts one request and waits until it has succeeded.
+    pub fn run(&self, work: Work) {
+        let id = work.id;
+        self.post(&[work]);
+        assert_eq!(self.sent.success(), id);
+    }
+
+    /// Posts one request and waits until it has failed; its status.
+    pub fn fail(&self, work: Work) -> u32 {
+        let id = work.id;
+        self.post(&[work]);
+        let (failed, status) = self.sent.failure();
+        assert_eq!(failed, id);
+        status
+    }
+
+    /// Posts a receive.
+    pub fn receive(&self, id: u64, pieces: &[ib::ibv_sge]) {
+        let mut pieces = pieces.to_vec();
+        let mut work = ib::ibv_recv_wr {
+            wr_id: id,
+            next: null_mut(),
+            sg_list: pieces.as_mut_ptr(),
+            num_sge: i32::try_from(pieces.len()).expect("a few pieces"),
+        };
+        let mut bad = null_mut();
+        // SAFETY: the live queue pair; a request that leads to its pieces.
+        let result = unsafe { ib::ibv_post_recv(self.qp, &mut work, &mut bad) };
+        assert_eq!(result, 0, "ibv_post_recv");
+    }
+}

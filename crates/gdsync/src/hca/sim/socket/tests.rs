@@ -1,0 +1,311 @@
+//! Messages against bytes that are written here by hand, and whatever else comes over a socket.
+
+use proptest::prelude::*;
+
+use super::frame::Head;
+use super::*;
+use crate::hca::Endpoint;
+use crate::hca::sim::{Answer, Body, Message, Refusal, RemoteOperation};
+use crate::wire::RemoteAddress;
+
+const PORTS: Ports = Ports { near: 2, far: 1 };
+
+fn message(body: Body) -> Message {
+    Message {
+        from: Endpoint::new(1, 0x00ab_cdef),
+        to: Endpoint::new(2, 0x0000_0102),
+        sequence: 0x0123_4567_89ab_cdef,
+        body,
+    }
+}
+
+/// From, to and number, as in [`message`], with other bytes put in at their places.
+fn bytes(more: &[(usize, &[u8])], brought: &[u8]) -> Vec<u8> {
+    let mut head = vec![0; 64];
+    let numbers: [(usize, &[u8]); 3] = [
+        (4, &[0, 0xab, 0xcd, 0xef]),
+        (8, &[0, 0, 1, 2]),
+        (16, &[0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef]),
+    ];
+    for (at, bytes) in numbers.iter().chain(more) {
+        head[*at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    [head.as_slice(), brought].concat()
+}
+
+fn read_all(bytes: &[u8]) -> (Vec<Message>, Option<Error>) {
+    let mut messages = Messages::new(bytes, PORTS);
+    let mut read = Vec::new();
+    loop {
+        match messages.message() {
+            Ok(Some(message)) => read.push(message),
+            Ok(None) => return (read, None),
+            Err(error) => return (read, Some(error)),
+        }
+    }
+}
+
+/// One of each kind, and its bytes by hand.
+fn table() -> Vec<(Body, Vec<u8>)> {
+    let remote = RemoteAddress {
+        address: 0x1122_3344_5566_7788,
+        key: 0x99aa_bbcc,
+    };
+    let place: (usize, &[u8]) = (
+        24,
+        &[0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc],
+    );
+    let ask = Body::Request;
+    let answer = Body::Answer;
+    vec![
+        (
+            ask(RemoteOperation::Send {
+                bytes: b"abc".to_vec(),
+                immediate: None,
+                solicited: false,
+            }),
+            bytes(&[(0, &[1]), (63, &[3])], b"abc"),
+        ),
+        (
+            ask(RemoteOperation::Send {
+                bytes: Vec::new(),
+                immediate: Some(0xdead_beef),
+                solicited: true,
+            }),
+            bytes(&[(0, &[1, 3]), (12, &[0xde, 0xad, 0xbe, 0xef])], b""),
+        ),
+        (
+            // Immediate data of zero is not none.
+            ask(RemoteOperation::Write {
+                remote,
+                bytes: vec![7; 258],
+                immediate: Some(0),
+                solicited: false,
+            }),
+            bytes(&[(0, &[2, 1]), place, (62, &[1, 2])], &[7; 258]),
+        ),
+        (
+            ask(RemoteOperation::Read {
+                remote,
+                length: 1 << 30,
+            }),
+            bytes(&[(0, &[3]), place, (44, &[0x40])], b""),
+        ),
+        (
+            ask(RemoteOperation::CompareSwap {
+                remote,
+                compare: 0x0102_0304_0506_0708,
+                swap: 0x1112_1314_1516_1718,
+            }),
+            bytes(
+                &[
+                    (0, &[4]),
+                    place,
+                    (
+                        40,
+                        &[1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18],
+                    ),
+                ],
+                b"",
+            ),
+        ),
+        (
+            ask(RemoteOperation::FetchAdd { remote, add: u64::MAX }),
+            bytes(&[(0, &[5]), place, (40, &[0xff; 8])], b""),
+        ),
+        (answer(Answer::Done(vec![9])), bytes(&[(0, &[16]), (63, &[1])], &[9])),
+        (answer(Answer::NotReady), bytes(&[(0, &[17])], b"")),
+        (
+            answer(Answer::Refused(Refusal::Invalid)),
+            bytes(&[(0, &[18, 0, 1])], b""),
+        ),
+        (
+            answer(Answer::Refused(Refusal::Access)),
+            bytes(&[(0, &[18, 0, 2])], b""),
+        ),
+        (
+            answer(Answer::Refused(Refusal::Operation)),
+            bytes(&[(0, &[18, 0, 3])], b""),
+        ),
+        (answer(Answer::Nobody), bytes(&[(0, &[19])], b"")),
+    ]
+}
+
+#[test]
+fn each_message_is_its_bytes_and_no_others() {
+    let mut whole = Vec::new();
+    for (body, bytes) in table() {
+        let message = message(body);
+        assert_eq!(encode(&message)[..], bytes[..64], "{message:?}");
+        let mut written = Vec::new();
+        frame::write(&mut written, &message, || {}).unwrap();
+        assert_eq!(written, bytes, "{message:?}");
+        whole.extend(bytes);
+    }
+    let (read, error) = read_all(&whole);
+    assert!(error.is_none(), "{error:?}");
+    let expected: Vec<Message> = table().into_iter().map(|(body, _)| message(body)).collect();
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn what_is_cut_off_is_told_with_what_is_missing() {
+    let (_, first) = table().remove(8);
+    let (_, second) = table().remove(2);
+    let whole = [first.clone(), second].concat();
+    for end in 0..whole.len() {
+        let (read, error) = read_all(&whole[..end]);
+        assert_eq!(read.len(), usize::from(end >= 64));
+        match error {
+            None => assert!(end == 0 || end == 64, "{end}"),
+            Some(Error::Torn { offset, missing }) => {
+                let begun = if end < 64 { 0 } else { 64 };
+                let known = if end < begun + 64 { begun + 64 } else { whole.len() };
+                assert_eq!((offset, missing), (begun as u64, (known - end) as u64), "{end}");
+            }
+            Some(other) => panic!("{end}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_no_message_is_told_by_its_byte() {
+    let send: (usize, &[u8]) = (0, &[1]);
+    let read: (usize, &[u8]) = (0, &[3]);
+    for (more, at, found) in [
+        (vec![(0, [0].as_slice())], 0, 0),
+        (vec![(0, &[6])], 0, 6),
+        (vec![(0, &[20])], 0, 20),
+        // Marks and places that a kind has not.
+        (vec![(0, &[1, 4])], 1, 4),
+        (vec![(0, &[3, 2])], 1, 2),
+        (vec![(0, &[18])], 2, 0),
+        (vec![(0, &[18, 0, 4])], 2, 4),
+        (vec![(0, &[17, 0, 1])], 2, 1),
+        (vec![send, (3, &[1])], 3, 1),
+        (vec![send, (4, &[1])], 4, 1),
+        (vec![send, (8, &[0x80])], 8, 0x80),
+        // Immediate data without its mark.
+        (vec![send, (15, &[1])], 15, 1),
+        (vec![send, (24, &[5])], 24, 5),
+        (vec![read, (36, &[5])], 36, 5),
+        (vec![read, (48, &[5])], 48, 5),
+        // More than 2^30, and bytes of what brings none.
+        (vec![read, (44, &[0x40, 0, 0, 1])], 40, 0),
+        (vec![send, (60, &[0x40, 0, 0, 1])], 56, 0),
+        (vec![send, (56, &[0xff])], 56, 0xff),
+        (vec![read, (63, &[1])], 56, 0),
+        (vec![(0, &[19]), (63, &[1])], 56, 0),
+    ] {
+        let good = bytes(&[(0, &[19])], b"");
+        let (before, error) = read_all(&[good, bytes(&more, b"")].concat());
+        assert_eq!(before.len(), 1);
+        let Some(Error::Message { offset: 64, source }) = error else {
+            panic!("{more:?}: {error:?}");
+        };
+        assert_eq!((source.at, source.found), (at, found), "{more:?}: {source}");
+    }
+}
+
+#[test]
+fn memory_is_taken_for_what_comes_and_not_for_what_is_announced() {
+    /// Counts how much room it is asked to fill at most.
+    struct Asked<'a>(&'a [u8], usize);
+    impl std::io::Read for Asked<'_> {
+        fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+            self.1 = self.1.max(room.len());
+            std::io::Read::read(&mut self.0, room)
+        }
+    }
+    // A gibibyte, of which five bytes come.
+    let bytes = bytes(&[(0, &[1]), (60, &[0x40])], b"12345");
+    let mut asked = Asked(&bytes, 0);
+    let error = Messages::new(&mut asked, PORTS).message().unwrap_err();
+    let missing = (1 << 30) - 5;
+    assert!(
+        matches!(error, Error::Torn { offset: 0, missing: told } if told == missing),
+        "{error:?}"
+    );
+    assert!(asked.1 <= 1 << 20, "{}", asked.1);
+}
+
+#[test]
+fn a_hello_is_twelve_bytes() {
+    assert_eq!(hello(0x1234), *b"gdr-sim\n\x00\x01\x12\x34");
+}
+
+fn remote() -> impl Strategy<Value = RemoteAddress> {
+    (any::<u64>(), any::<u32>()).prop_map(|(address, key)| RemoteAddress { address, key })
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..200);
+    prop_oneof![
+        (bytes(), any::<Option<u32>>(), any::<bool>()).prop_map(|(bytes, immediate, solicited)| {
+            Body::Request(RemoteOperation::Send {
+                bytes,
+                immediate,
+                solicited,
+            })
+        }),
+        (remote(), bytes(), any::<Option<u32>>(), any::<bool>()).prop_map(|(remote, bytes, immediate, solicited)| {
+            Body::Request(RemoteOperation::Write {
+                remote,
+                bytes,
+                immediate,
+                solicited,
+            })
+        }),
+        (remote(), 0..=1_u64 << 30)
+            .prop_map(|(remote, length)| Body::Request(RemoteOperation::Read { remote, length })),
+        (remote(), any::<u64>(), any::<u64>())
+            .prop_map(|(remote, compare, swap)| Body::Request(RemoteOperation::CompareSwap { remote, compare, swap })),
+        (remote(), any::<u64>()).prop_map(|(remote, add)| Body::Request(RemoteOperation::FetchAdd { remote, add })),
+        bytes().prop_map(|bytes| Body::Answer(Answer::Done(bytes))),
+        proptest::sample::select(vec![
+            Answer::NotReady,
+            Answer::Nobody,
+            Answer::Refused(Refusal::Invalid),
+            Answer::Refused(Refusal::Access),
+            Answer::Refused(Refusal::Operation),
+        ])
+        .prop_map(Body::Answer),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn messages_are_read_as_they_were_written(
+        sent in proptest::collection::vec((0..1_u32 << 24, 0..1_u32 << 24, any::<u64>(), body()), 0..8)
+    ) {
+        let mut bytes = Vec::new();
+        let mut expected = Vec::new();
+        for (from, to, sequence, body) in sent {
+            let message = Message { from: Endpoint::new(1, from), to: Endpoint::new(2, to), sequence, body };
+            frame::write(&mut bytes, &message, || {}).unwrap();
+            expected.push(message);
+        }
+        let (read, error) = read_all(&bytes);
+        prop_assert!(error.is_none(), "{error:?}");
+        prop_assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn a_head_has_one_meaning_or_none(
+        which in 0..12_usize,
+        changes in proptest::collection::vec((0..64_usize, any::<u8>()), 0..4),
+    ) {
+        let (_, bytes) = table().remove(which);
+        let mut head: [u8; 64] = bytes[..64].try_into().unwrap();
+        for (at, byte) in changes {
+            head[at] = byte;
+        }
+        if let Ok(decoded) = Head::decode(&head, PORTS) {
+            prop_assert!(decoded.length <= 1 << 30);
+            let length = head[56..].iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+            prop_assert_eq!(decoded.length, length);
+            // What it brings is not there: all but its length is as it was.
+            prop_assert_eq!(&encode(&decoded.message)[..56], &head[..56]);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Memory that somebody else keeps: registered once however many hold a piece of it, and what the driver says of registers.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpu::{Compare, Gpu, HostMemory, Lent, MemoryOperation, Registration};
+
+use crate::{Outcome, Report};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAGES: usize = 2 * 4096;
+
+pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
+    report.trial("lent memory, two pieces of one registration", || {
+        let lent = pages(gpu)?;
+        let first = lent.for_gpu(gpu, Registration::Memory)?;
+        let second = lent.for_gpu(gpu, Registration::Memory)?;
+        drop(first);
+        reached(gpu, &second)?;
+        drop(second);
+        // The registration has ended: it can be had again.
+        let again = lent.for_gpu(gpu, Registration::Memory)?;
+        reached(gpu, &again)?;
+        Ok(String::new())
+    })?;
+    report.trial("lent memory that is registered already", || {
+        let theirs = gpu.registered(PAGES)?;
+        // SAFETY: registered memory, which the last argument keeps.
+        let lent = unsafe { Lent::new(theirs.as_ptr(), PAGES, Arc::new(theirs.clone())) };
+        let memory = lent.for_gpu(gpu, Registration::Memory)?;
+        reached(gpu, &memory)?;
+        drop((lent, memory));
+        reached(gpu, &theirs)?;
+        Ok(String::new())
+    })?;
+    report.trial("ordinary memory lent as registers", || {
+        // A device in software has such registers; CUDA itself takes a device's alone.
+        let memory = pages(gpu)?.for_gpu(gpu, Registration::Registers)?;
+        reached(gpu, &memory)?;
+        Ok(String::new())
+    })?;
+    Ok(())
+}
+
+fn pages(gpu: &Gpu) -> Outcome<Lent> {
+    let memory = gpu.pageable(PAGES)?;
+    let start: NonNull<u8> = memory.as_ptr();
+    // SAFETY: memory of this process, which the last argument keeps.
+    Ok(unsafe { Lent::new(start, PAGES, Arc::new(memory)) })
+}
+
+fn reached(gpu: &Gpu, memory: &HostMemory) -> Outcome<()> {
+    let stream = gpu.stream()?;
+    let at = PAGES - 8;
+    memory.store_u64(at, 1)?;
+    stream.batch(&[
+        MemoryOperation::wait32(memory, at, 1, Compare::Eq)?,
+        MemoryOperation::write64(memory, at, 0x0123_4567_89ab_cdef)?,
+    ])?;
+    stream.synchronize_within(PATIENCE)?;
+    match memory.load_u64(at)? {
+        0x0123_4567_89ab_cdef => Ok(()),
+        other => Err(format!("the word is {other:#x}").into()),
+    }
+}
