@@ -51,6 +51,8 @@ pub enum Need {
     Systemd,
     /// udevadm.
     Udev,
+    /// libibverbs and libmlx5.
+    Mlx5,
     /// A mount namespace of one's own.
     Namespace,
 }
@@ -85,6 +87,7 @@ impl Need {
                     && Path::new("/lib/systemd/systemd-modules-load").exists()
             }
             Self::Udev => in_path("udevadm"),
+            Self::Mlx5 => ["libibverbs.so.1", "libmlx5.so.1"].into_iter().all(is_library),
             Self::Namespace => {
                 let mut unshare = std::process::Command::new("unshare");
                 unshare.args(["-m", "true"]);
@@ -117,6 +120,7 @@ impl Need {
             Self::Packers => "cpio, gzip, xz, zstd or lz4 is not in PATH".to_owned(),
             Self::Systemd => "systemd's programs are not there (Debian's systemd)".to_owned(),
             Self::Udev => "udevadm is not in PATH (Debian's udev)".to_owned(),
+            Self::Mlx5 => "libibverbs.so.1 or libmlx5.so.1 is not installed (Debian's ibverbs-providers)".to_owned(),
             Self::Namespace => "unshare -m makes no mount namespace here".to_owned(),
         }
     }
@@ -154,6 +158,14 @@ pub fn shared() -> PathBuf {
 
 fn in_path(program: &str) -> bool {
     env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()))
+}
+
+/// Where the loader looks on Debian and on systems of RPMs.
+fn is_library(name: &str) -> bool {
+    let debian = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
+    [debian.as_str(), "/usr/lib64", "/usr/lib"]
+        .iter()
+        .any(|directory| Path::new(directory).join(name).exists())
 }
 
 fn python_has(module: &str) -> bool {

@@ -40,6 +40,8 @@
 //!   `cuPointerGetAttribute` says of its memory (15), by which the simulated card of crate `fake-verbs` goes.
 //! - `"dmabuf_pcie": false`: that function does not know the flag for a mapping over PCIe (before CUDA 12.8), and answers 1. A
 //!   number is what it answers to the flag instead: 801, as seen on an H200 with driver 580.159.
+//! - `io_memory` of a GPU is what `cuMemHostRegister` answers there of another device's registers (`IOMEMORY`): 800 as without
+//!   `PeerMappingOverride`, 304 as on a kernel that is too new for the driver, 801 where there is no such thing.
 //! - Without `can_access` the pair's `cuCtxEnablePeerAccess` answers 217, and a kernel that touches the other's memory 700.
 
 use std::sync::LazyLock;

@@ -5,12 +5,18 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
+use fake_machine::number;
+
 use crate::answer::{
     HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY, Return, answer_here,
     held, put,
 };
 use crate::device;
+use crate::machine::MACHINE;
 use crate::pages::Pages;
+
+/// `CU_MEMHOSTREGISTER_IOMEMORY`: another device's registers.
+const IOMEMORY: u32 = 4;
 
 /// Whose memory it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -167,13 +173,18 @@ pub extern "C" fn cuMemFreeHost(memory: *mut c_void) -> Return {
     })
 }
 
-/// cuda.h's function: nothing is done to the pages.
+/// cuda.h's function: nothing is done to the pages, be they memory or another device's registers.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, flags: u32) -> Return {
     answer_here("cuMemHostRegister_v2", |gpu| {
         let start = memory.expose_provenance() as u64;
         if memory.is_null() || bytes == 0 || flags > 15 {
             return Err(INVALID_VALUE);
+        }
+        if flags & IOMEMORY != 0
+            && let Some(code) = MACHINE.gpu(gpu, "io_memory").and_then(number)
+        {
+            return Err(code);
         }
         let end = start.checked_add(bytes as u64).ok_or(INVALID_VALUE)?;
         let mut blocks = held(&BLOCKS);

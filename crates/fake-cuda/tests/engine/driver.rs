@@ -178,8 +178,13 @@ impl Cuda {
         out.cast()
     }
 
+    /// As memory, mapped for all contexts.
     pub fn register(&self, bytes: &mut [u8]) -> u32 {
-        call!(self, cuMemHostRegister_v2(bytes.as_mut_ptr().cast() => *mut c_void, bytes.len() => usize, 3 => u32))
+        self.register_as(3, bytes)
+    }
+
+    pub fn register_as(&self, flags: u32, bytes: &mut [u8]) -> u32 {
+        call!(self, cuMemHostRegister_v2(bytes.as_mut_ptr().cast() => *mut c_void, bytes.len() => usize, flags => u32))
     }
 
     pub fn unregister(&self, bytes: &mut [u8]) -> u32 {

@@ -171,3 +171,21 @@ visible! {
     seen_none_of_an_empty_list: "" => &[];
     seen_none_of_nonsense: "all" => &[];
 }
+
+#[test]
+fn registers_are_refused_where_the_machine_says_so_and_memory_is_not() {
+    let more = json!({"gpus": [{"io_memory": 800}, {}], "gpu": {"io_memory": 304}});
+    on(
+        "misbehaviour::registers_are_refused_where_the_machine_says_so_and_memory_is_not",
+        &machine(&more),
+        |cuda| {
+            let contexts = cuda.start(2);
+            let mut page = vec![0_u8; 4096];
+            assert_eq!(cuda.current(contexts[0]), 0);
+            assert_eq!((cuda.register_as(7, &mut page), cuda.register(&mut page)), (800, 0));
+            assert_eq!(cuda.unregister(&mut page), 0);
+            assert_eq!(cuda.current(contexts[1]), 0);
+            assert_eq!((cuda.register_as(7, &mut page), cuda.register(&mut page)), (304, 0));
+        },
+    );
+}

@@ -1,0 +1,156 @@
+//! The trial of doorbells through the built binary: the machine's own libibverbs and libmlx5 have a card, since the kernel's
+//! uverbs node is a double (crate `fake-uverbs`), and CUDA is simulated. What the child answers is laid beside a machine, and doctor
+//! judges it.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use fake_nvml_build::{Driver, cuda, uverbs};
+use serde_json::{Value, json};
+use support::{Gdr, Machine, Need, merge, need};
+
+/// What libibverbs reads of sysfs for a card (rdma-core, `libibverbs/init.c`).
+fn lay_out(root: &Path) {
+    for (path, text) in [
+        ("class/infiniband_verbs/abi_version", "6"),
+        ("class/infiniband_verbs/uverbs0/ibdev", "mlx5_0"),
+        ("class/infiniband_verbs/uverbs0/dev", "231:192"),
+        ("class/infiniband_verbs/uverbs0/abi_version", "1"),
+        ("class/infiniband/mlx5_0/node_type", "1: CA"),
+        (
+            "class/infiniband/mlx5_0/device/modalias",
+            "pci:v000015B3d00001021sv000015B3sd00000001bc02sc07i00",
+        ),
+    ] {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("below the root")).expect("a directory of the tree");
+        fs::write(&path, format!("{text}\n")).expect("a file of the tree");
+    }
+}
+
+/// What the child answers, and which of CUDA's functions it called; `gpus` is a merge patch onto the simulated machine `two`.
+fn tried(gpus: &Value) -> (Value, Vec<String>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (sysfs, log) = (directory.path().join("sys"), directory.path().join("log"));
+    lay_out(&sysfs);
+    let mut machine: Value = serde_json::from_slice(&fs::read(cuda::machine("two")).expect("a machine")).expect("JSON");
+    merge(&mut machine, &json!({"log": log}));
+    merge(&mut machine, gpus);
+    let file = directory.path().join("cuda.json");
+    fs::write(&file, machine.to_string()).expect("a file");
+    let run = Gdr::new()
+        .env("LD_PRELOAD", uverbs::build().expect("the double of the uverbs node"))
+        .env("SYSFS_PATH", sysfs)
+        .env(
+            "LD_LIBRARY_PATH",
+            cuda::build(Driver::Current).expect("the simulated CUDA"),
+        )
+        .env("FAKE_CUDA", file)
+        .args(["__try-registration", "null"])
+        .run();
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let answer = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout));
+    let calls = fs::read_to_string(log).expect("calls");
+    (answer, calls.lines().map(str::to_owned).collect())
+}
+
+/// The finding on the sound machine, whose GPU and NIC the first of those are.
+fn judged(answer: &Value) -> Value {
+    let root = Machine::load("sound").laid_out();
+    fs::write(root.path().join("gdr/registration.json"), answer.to_string()).expect("a file");
+    let run = Gdr::new()
+        .sysroot(root.path())
+        .args(["doctor", "--live", "--only", "rdma.uar-map", "--profile", "async"])
+        .args(["--format", "json"])
+        .run();
+    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+    assert_eq!(report["findings"].as_array().map(Vec::len), Some(1), "{report:#}");
+    report["findings"][0].clone()
+}
+
+fn doorbell(answer: &Value, gpu: usize) -> &Value {
+    &answer["tried"][gpu]["doorbells"]["tried"]["mlx5_0"]
+}
+
+#[test]
+fn the_doorbell_of_a_card_is_registered_with_each_gpu_and_given_back() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    let (answer, calls) = tried(&json!({}));
+    assert_eq!(answer["tried"].as_array().map(Vec::len), Some(2), "{answer:#}");
+    for gpu in 0..2 {
+        assert_eq!(*doorbell(&answer, gpu), json!("registered"), "{answer:#}");
+    }
+    let count = |name: &str| calls.iter().filter(|call| *call == name).count();
+    assert_eq!(
+        (count("cuMemHostRegister_v2"), count("cuMemHostUnregister")),
+        (2, 2),
+        "{calls:?}"
+    );
+    let found = judged(&answer);
+    assert_eq!(
+        (&found["outcome"], &found["subject"]),
+        (&json!("pass"), &json!("mlx5_0")),
+        "{found:#}"
+    );
+}
+
+#[test]
+fn what_cuda_refuses_one_gpu_is_told_by_its_number_and_the_other_gpu_is_tried() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    for (code, name, words) in [
+        (800, "CUDA_ERROR_NOT_PERMITTED", "peer mappings"),
+        (304, "CUDA_ERROR_OPERATING_SYSTEM", "follow_pfnmap_start"),
+        (801, "CUDA_ERROR_NOT_SUPPORTED", "on this platform"),
+    ] {
+        let gpus = json!({"gpus": [{"bdf": "0000:03:00.0", "io_memory": code}, {"bdf": "0000:05:00.0"}]});
+        let (answer, _) = tried(&gpus);
+        let refused = &doorbell(&answer, 0)["refused"];
+        assert_eq!(refused["code"], code, "{answer:#}");
+        let reason = refused["reason"].as_str().unwrap_or_default();
+        assert!(
+            reason.contains(&format!("cuMemHostRegister: {name} ({code})")),
+            "{reason}"
+        );
+        assert_eq!(*doorbell(&answer, 1), json!("registered"), "{answer:#}");
+        // Memory of the GPU is another matter.
+        assert!(
+            answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"].is_object(),
+            "{answer:#}"
+        );
+        let found = judged(&answer);
+        assert_eq!(found["outcome"], "fail", "{found:#}");
+        for words in [words, &format!("CUDA error {code}"), "--hca proxy"] {
+            assert!(found.to_string().contains(words), "{words}: {found:#}");
+        }
+    }
+}
+
+#[test]
+fn a_gpu_that_cannot_be_used_is_not_tried() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    let gpus = json!({"gpus": [
+        {"bdf": "0000:03:00.0", "errors": {"cuDevicePrimaryCtxRetain": 46}}, {"bdf": "0000:05:00.0"},
+    ]});
+    let (answer, _) = tried(&gpus);
+    let reason = answer["tried"][0]["doorbells"]["not_tried"]["reason"].as_str();
+    assert!(
+        reason.is_some_and(|reason| reason.contains("CUDA_ERROR_DEVICE_UNAVAILABLE (46)")),
+        "{answer:#}"
+    );
+    assert_eq!(*doorbell(&answer, 1), json!("registered"), "{answer:#}");
+    assert_eq!(judged(&answer)["outcome"], "unknown");
+
+    // A GPU without room for memory has a doorbell all the same.
+    let full = json!({"errors": {"cuMemAlloc_v2": 2}});
+    let (answer, _) = tried(&full);
+    assert!(answer["tried"][0]["trial"]["not_tried"].is_object(), "{answer:#}");
+    assert_eq!(*doorbell(&answer, 0), json!("registered"), "{answer:#}");
+}
