@@ -15,6 +15,8 @@ pub struct Domain(Arc<Owned>);
 struct Owned {
     raw: NonNull<raw::ibv_pd>,
     context: Context,
+    /// Somebody else took it, and gives it back.
+    is_foreign: bool,
 }
 
 // SAFETY: verbs are thread safe, and the domain is given back by this value alone.
@@ -26,8 +28,27 @@ impl Domain {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         // SAFETY: the context is open.
         let raw = context.made("ibv_alloc_pd", unsafe { raw::ibv_alloc_pd(context.as_raw()) })?;
-        let context = context.clone();
-        Ok(Self(Arc::new(Owned { raw, context })))
+        let (context, is_foreign) = (context.clone(), false);
+        Ok(Self(Arc::new(Owned {
+            raw,
+            context,
+            is_foreign,
+        })))
+    }
+
+    /// A protection domain that the program has taken itself, and gives back itself.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is one of this context's until the last clone of this and of what was made in it is dropped.
+    #[must_use]
+    pub unsafe fn foreign(context: &Context, raw: NonNull<raw::ibv_pd>) -> Self {
+        let (context, is_foreign) = (context.clone(), true);
+        Self(Arc::new(Owned {
+            raw,
+            context,
+            is_foreign,
+        }))
     }
 
     /// The device.
@@ -43,6 +64,9 @@ impl Domain {
 
 impl Drop for Owned {
     fn drop(&mut self) {
+        if self.is_foreign {
+            return;
+        }
         // SAFETY: whatever was made in it held it, and is gone.
         unsafe { raw::ibv_dealloc_pd(self.raw.as_ptr()) };
     }

@@ -184,17 +184,17 @@ mod sealed {
 /// A queue pair in a state. It keeps what it was given work with until it is dropped.
 #[derive(Debug)]
 pub struct QueuePair<S> {
-    inner: Inner,
+    pub(crate) inner: Inner,
     state: PhantomData<S>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    raw: NonNull<raw::ibv_qp>,
+pub(crate) struct Inner {
+    pub(crate) raw: NonNull<raw::ibv_qp>,
     number: u32,
     inline_bytes: u32,
-    transport: Transport,
-    domain: Domain,
+    pub(crate) transport: Transport,
+    pub(crate) domain: Domain,
     _completions: [CompletionQueue; 2],
     /// Regions that it was given work with.
     kept: Vec<Region>,
@@ -283,13 +283,13 @@ impl<S> QueuePair<S> {
         &self.inner.domain
     }
 
-    fn modify(&self, mut attributes: raw::ibv_qp_attr, what: mask) -> Result<(), Error> {
+    pub(crate) fn modify(&self, mut attributes: raw::ibv_qp_attr, what: mask) -> Result<(), Error> {
         // SAFETY: the pair is alive; the library reads the attributes that the mask names.
         let errno = unsafe { raw::ibv_modify_qp(self.inner.raw.as_ptr(), &mut attributes, what.0.cast_signed()) };
         self.inner.domain.context().answered("ibv_modify_qp", errno)
     }
 
-    fn now<T>(self) -> QueuePair<T> {
+    pub(crate) fn now<T>(self) -> QueuePair<T> {
         QueuePair {
             inner: self.inner,
             state: PhantomData,
@@ -470,7 +470,7 @@ impl Inner {
         Ok((self.entries.0.as_mut_ptr(), pieces.len() as c_int))
     }
 
-    fn posted(&self, function: &'static str, errno: c_int) -> Result<(), Error> {
+    pub(crate) fn posted(&self, function: &'static str, errno: c_int) -> Result<(), Error> {
         match errno {
             0 => Ok(()),
             errno => Err(Error::Post {

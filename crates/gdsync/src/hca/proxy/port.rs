@@ -26,11 +26,22 @@ pub(super) struct Port {
 }
 
 /// A verbs queue pair, and how much it holds.
-pub(super) struct Made {
-    pub pair: QueuePair<Init>,
+pub(super) struct Made<L> {
+    pub link: L,
     pub sent: CompletionQueue,
     pub received: CompletionQueue,
     pub room: pair::Room,
+}
+
+impl<L> Made<L> {
+    pub(super) fn map<T>(self, link: impl FnOnce(L) -> T) -> Made<T> {
+        Made {
+            link: link(self.link),
+            sent: self.sent,
+            received: self.received,
+            room: self.room,
+        }
+    }
 }
 
 /// Reads at once that are asked for at most: what most cards have.
@@ -80,7 +91,7 @@ impl Port {
 
     /// A queue pair for these queues. Of the pieces of a request it has as many as the device gives, which does not say how many that
     /// is.
-    pub(super) fn queue_pair(&self, request: &Request) -> Result<Made, Error> {
+    pub(super) fn queue_pair(&self, request: &Request) -> Result<Made<QueuePair<Init>>, Error> {
         let context = self.domain.context();
         let (sends, receives) = (
             request.send_blocks.min(self.requests),
@@ -104,7 +115,7 @@ impl Port {
                 Ok(pair) => {
                     let pair = pair.init(self.options.port, Access::ALL, 0);
                     return Ok(Made {
-                        pair: pair.map_err(failed("give a queue pair its port"))?,
+                        link: pair.map_err(failed("give a queue pair its port"))?,
                         sent,
                         received,
                         room: pair::Room { sends, receives },
