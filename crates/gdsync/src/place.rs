@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
-use gpu::{Allocation, Compare, DeviceMemory, Gpu, HostMemory, MemoryOperation};
+use gpu::{Allocation, Compare, DeviceMemory, DevicePtr, Gpu, HostMemory, MemoryOperation};
 
 use crate::Error;
 
@@ -54,13 +54,24 @@ pub enum Home {
 pub struct Supply {
     gpu: Gpu,
     gdr: Option<Gdr>,
+    /// Host places are pages of our own, which the GPU's driver was told of.
+    own_pages: bool,
 }
 
 impl Supply {
     /// Places of this GPU.
     #[must_use]
     pub fn new(gpu: Gpu, gdr: Option<Gdr>) -> Self {
-        Self { gpu, gdr }
+        let own_pages = false;
+        Self { gpu, gdr, own_pages }
+    }
+
+    /// Host places that outlive the GPU's context: pages of our own, registered with the GPU, each place in its own. What the driver
+    /// gives is gone with its context, which a program may end under a thread that looks at it.
+    #[must_use]
+    pub fn own_pages(gpu: Gpu) -> Self {
+        let (gdr, own_pages) = (None, true);
+        Self { gpu, gdr, own_pages }
     }
 
     /// Its GPU.
@@ -83,7 +94,10 @@ impl Supply {
     pub fn place(&self, home: Home, bytes: usize) -> Result<Place, Error> {
         match home {
             Home::Host => {
-                let memory = self.gpu.pinned(bytes).map_err(gpu_failed("pin host memory"))?;
+                let memory = match self.own_pages {
+                    true => self.gpu.registered(bytes).map_err(gpu_failed("register host memory"))?,
+                    false => self.gpu.pinned(bytes).map_err(gpu_failed("pin host memory"))?,
+                };
                 Ok(Place::host(memory))
             }
             Home::Gpu => {
@@ -163,6 +177,16 @@ impl Place {
             Backing::Device(mapped) => mapped.memory.address().get(),
         };
         memory + self.start as u64
+    }
+
+    /// Where the GPU finds it; 0 of pageable memory, which no GPU finds.
+    #[must_use]
+    pub fn device_address(&self) -> DevicePtr {
+        match &self.memory {
+            Backing::Host(memory) if memory.is_pageable() => DevicePtr::new(0),
+            Backing::Host(memory) => memory.device_address().offset(self.start as u64),
+            Backing::Device(mapped) => mapped.memory.address().offset(self.start as u64),
+        }
     }
 
     /// The memory that it is a part of, and where in that it starts.

@@ -48,6 +48,19 @@ impl Watched {
         Ok((!self.compare.holds32(seen, self.value)).then_some(seen))
     }
 
+    /// Ends the wait, where its condition does not hold yet: the word is written. Tells what it held before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gpu`] or [`Error::Mapping`] for a word that the CPU cannot write, or not any more.
+    pub fn release(&self) -> Result<Option<u32>, Error> {
+        let seen = self.unmet()?;
+        if let Some(seen) = seen {
+            self.word.store_u32(0, self.releasing(seen))?;
+        }
+        Ok(seen)
+    }
+
     /// What ends the wait. An AND with no bit, or a NOR with all, is ended by nothing.
     fn releasing(&self, seen: u32) -> u32 {
         match self.compare {
@@ -249,10 +262,7 @@ impl Shared {
 impl Watch {
     fn release(&mut self) {
         for watched in &self.words {
-            let ended = watched.unmet().and_then(|seen| match seen {
-                None => Ok(None),
-                Some(seen) => watched.word.store_u32(0, watched.releasing(seen)).map(|()| Some(seen)),
-            });
+            let ended = watched.release();
             // A word that cannot be reached by now, a GPU's that is lost, holds no stream any more.
             let Ok(Some(seen)) = ended else {
                 continue;

@@ -38,6 +38,16 @@ impl Gpu {
         Ok(Self(Arc::new(CudaGpu::open(ordinal)?)))
     }
 
+    /// The GPU of the calling thread's current context, by that context, which is the program's own: nothing is retained, and once the
+    /// program has ended it, calls are refused. For libraries that live in other people's processes; see [`mod@crate::foreign`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoCurrentContext`]; [`Error::Library`], [`Error::Initialise`], [`Error::Device`].
+    pub fn current() -> Result<Self, Error> {
+        Ok(Self(Arc::new(CudaGpu::current()?)))
+    }
+
     /// A simulated GPU; see [`sim`](crate::sim). Each call makes another.
     #[must_use]
     pub fn sim() -> Self {

@@ -320,7 +320,9 @@ impl CompletionQueue {
         Ok(true)
     }
 
-    pub(crate) fn as_raw(&self) -> *mut raw::ibv_cq {
+    /// As the C interface has it, for as long as this value lives.
+    #[must_use]
+    pub fn as_raw(&self) -> *mut raw::ibv_cq {
         self.0.raw.as_ptr()
     }
 

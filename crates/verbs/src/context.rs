@@ -17,6 +17,8 @@ pub struct Context(Arc<Open>);
 struct Open {
     raw: NonNull<raw::ibv_context>,
     name: String,
+    /// Somebody else opened it, and closes it.
+    is_foreign: bool,
 }
 
 // SAFETY: verbs may be called from any thread; the context belongs to this value alone.
@@ -62,13 +64,32 @@ impl Context {
         match NonNull::new(context) {
             Some(raw) => {
                 let name = name.to_owned();
-                Ok(Self(Arc::new(Open { raw, name })))
+                let is_foreign = false;
+                Ok(Self(Arc::new(Open { raw, name, is_foreign })))
             }
             None => Err(Error::Open {
                 name: name.to_owned(),
                 source: io::Error::last_os_error(),
             }),
         }
+    }
+
+    /// A device that the program has opened itself, and closes itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Library`].
+    ///
+    /// # Safety
+    ///
+    /// `raw` is open, of the machine's libibverbs, until the last clone of this and of what was made from it is dropped.
+    pub unsafe fn foreign(raw: NonNull<raw::ibv_context>) -> Result<Self, Error> {
+        Library::open()?;
+        // SAFETY: an open context, which names its device.
+        let name = unsafe { name_of((*raw.as_ptr()).device) };
+        let name = name.map_or_else(|| "a device without a name".to_owned(), str::to_owned);
+        let is_foreign = true;
+        Ok(Self(Arc::new(Open { raw, name, is_foreign })))
     }
 
     /// The device's name.
@@ -195,6 +216,9 @@ impl Context {
 
 impl Drop for Open {
     fn drop(&mut self) {
+        if self.is_foreign {
+            return;
+        }
         // SAFETY: it is open and closed here alone. What it says then is of no use to anybody.
         unsafe { raw::ibv_close_device(self.raw.as_ptr()) };
     }
@@ -226,17 +250,27 @@ impl List {
         (0..self.count)
             // SAFETY: the array has so many devices, and this value keeps it.
             .map(|at| unsafe { self.devices.add(at).read() })
-            .find(|device| {
-                // SAFETY: the device is one of the list.
-                let name = unsafe { raw::ibv_get_device_name(*device) };
-                if name.is_null() {
-                    return false;
-                }
-                // SAFETY: a device's name is a string that lives as long as the list.
-                let name = unsafe { CStr::from_ptr(name) };
-                name.to_bytes() == wanted.as_bytes()
-            })
+            // SAFETY: the device is one of the list, which is alive.
+            .find(|device| unsafe { name_of(*device) } == Some(wanted))
     }
+}
+
+/// A device's name, if it is text.
+///
+/// # Safety
+///
+/// The device is null or one that the library knows for as long as the name is used.
+unsafe fn name_of<'a>(device: *mut raw::ibv_device) -> Option<&'a str> {
+    if device.is_null() {
+        return None;
+    }
+    // SAFETY: this function's own condition.
+    let name = unsafe { raw::ibv_get_device_name(device) };
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: a device's name is a string that lives as long as the device.
+    unsafe { CStr::from_ptr(name) }.to_str().ok()
 }
 
 impl Drop for List {

@@ -15,6 +15,8 @@ pub struct Domain(Arc<Owned>);
 struct Owned {
     raw: NonNull<raw::ibv_pd>,
     context: Context,
+    /// Somebody else took it, and gives it back.
+    is_foreign: bool,
     /// Of a parent domain: given back after it.
     _threads: Option<Threads>,
 }
@@ -40,19 +42,30 @@ impl Domain {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         // SAFETY: the context is open.
         let raw = context.made("ibv_alloc_pd", unsafe { raw::ibv_alloc_pd(context.as_raw()) })?;
-        Ok(Self(Arc::new(Owned {
-            raw,
-            context: context.clone(),
-            _threads: None,
-        })))
+        Ok(Self::of(raw, context, false, None))
     }
 
     /// A parent domain that was just made.
     pub(crate) fn parent(raw: NonNull<raw::ibv_pd>, threads: Threads, context: &Context) -> Self {
+        Self::of(raw, context, false, Some(threads))
+    }
+
+    /// A protection domain that the program has taken itself, and gives back itself.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is one of this context's until the last clone of this and of what was made in it is dropped.
+    #[must_use]
+    pub unsafe fn foreign(context: &Context, raw: NonNull<raw::ibv_pd>) -> Self {
+        Self::of(raw, context, true, None)
+    }
+
+    fn of(raw: NonNull<raw::ibv_pd>, context: &Context, is_foreign: bool, threads: Option<Threads>) -> Self {
         Self(Arc::new(Owned {
             raw,
             context: context.clone(),
-            _threads: Some(threads),
+            is_foreign,
+            _threads: threads,
         }))
     }
 
@@ -69,6 +82,9 @@ impl Domain {
 
 impl Drop for Owned {
     fn drop(&mut self) {
+        if self.is_foreign {
+            return;
+        }
         // SAFETY: whatever was made in it held it, and is gone.
         unsafe { raw::ibv_dealloc_pd(self.raw.as_ptr()) };
     }

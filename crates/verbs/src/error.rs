@@ -101,6 +101,9 @@ pub enum Error {
     /// More pieces than a request has.
     #[error("a request of {0} pieces: it has at most 16")]
     Pieces(usize),
+    /// More segments than a request has.
+    #[error("a request of {0} segments: it has at most 62")]
+    Segments(usize),
     /// A datagram has an address, and nothing else has one: a provider would take what stands there for one.
     #[error("a queue pair of {transport:?} sends {}", match transport { Transport::Ud => "datagrams alone", _ => "no datagrams" })]
     Transport {

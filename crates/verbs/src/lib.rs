@@ -23,6 +23,7 @@ mod domain;
 mod error;
 mod event;
 mod gid;
+mod lent;
 mod library;
 mod limits;
 mod port;
@@ -39,6 +40,7 @@ pub use domain::Domain;
 pub use error::Error;
 pub use event::Event;
 pub use gid::{Gid, GidKind};
+pub use lent::{Lent, MOST_SEGMENTS, Segment, State};
 pub use library::{Library, device_names};
 pub use limits::Limits;
 pub use port::{LinkLayer, Port, PortState};
@@ -49,3 +51,11 @@ pub use queue_pair::{
 pub use region::{Access, Piece, Region, Remote};
 pub use road::{Road, RoadError};
 pub use work::{Request, Work};
+
+/// The shapes of `infiniband/verbs.h`, for who is called from C with them and hands them on.
+pub mod raw {
+    pub use ibverbs_sys::{
+        ibv_context, ibv_cq, ibv_modify_qp, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
+        ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode,
+    };
+}

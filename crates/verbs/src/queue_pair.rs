@@ -196,16 +196,16 @@ mod sealed {
 /// A queue pair in a state. It keeps what it was given work with until it is dropped.
 #[derive(Debug)]
 pub struct QueuePair<S> {
-    inner: Inner,
+    pub(crate) inner: Inner,
     state: PhantomData<S>,
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     owned: Arc<Owned>,
     number: u32,
     inline_bytes: u32,
-    transport: Transport,
+    pub(crate) transport: Transport,
     /// Regions that it was given work with.
     kept: Vec<Region>,
     /// The pieces of the request that is being posted.
@@ -323,7 +323,9 @@ impl<S> QueuePair<S> {
         &self.inner.owned.domain
     }
 
-    pub(crate) fn as_raw(&self) -> *mut raw::ibv_qp {
+    /// As the C interface has it, alive as long as this value: for questions, and for changes of its state by who was lent it.
+    #[must_use]
+    pub fn as_raw(&self) -> *mut raw::ibv_qp {
         self.inner.owned.raw.as_ptr()
     }
 
@@ -332,13 +334,13 @@ impl<S> QueuePair<S> {
         Arc::clone(&self.inner.owned) as _
     }
 
-    fn modify(&self, mut attributes: raw::ibv_qp_attr, what: mask) -> Result<(), Error> {
+    pub(crate) fn modify(&self, mut attributes: raw::ibv_qp_attr, what: mask) -> Result<(), Error> {
         // SAFETY: the pair is alive; the library reads the attributes that the mask names.
         let errno = unsafe { raw::ibv_modify_qp(self.as_raw(), &mut attributes, what.0.cast_signed()) };
         self.domain().context().answered("ibv_modify_qp", errno)
     }
 
-    fn now<T>(self) -> QueuePair<T> {
+    pub(crate) fn now<T>(self) -> QueuePair<T> {
         QueuePair {
             inner: self.inner,
             state: PhantomData,
@@ -519,7 +521,7 @@ impl Inner {
         Ok((self.entries.0.as_mut_ptr(), pieces.len() as c_int))
     }
 
-    fn posted(&self, function: &'static str, errno: c_int) -> Result<(), Error> {
+    pub(crate) fn posted(&self, function: &'static str, errno: c_int) -> Result<(), Error> {
         match errno {
             0 => Ok(()),
             errno => Err(Error::Post {

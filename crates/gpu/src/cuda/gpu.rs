@@ -24,6 +24,8 @@ pub(crate) struct CudaGpu {
     pub(super) raw: sys::Device,
     device: Device,
     context: sys::Context,
+    /// The program's own context: not retained, and not released.
+    is_borrowed: bool,
     /// CUDA does not survive a fork: in a child every handle is dead, and giving it back would be a call into nothing.
     process: u32,
     pub(super) lazy: Mutex<Lazy>,
@@ -57,6 +59,25 @@ impl CudaGpu {
             raw,
             device,
             context,
+            is_borrowed: false,
+            process: std::process::id(),
+            lazy: Mutex::default(),
+        })
+    }
+
+    /// The calling thread's current context as it is. It is the program's, which may end it: then calls here are refused.
+    pub(crate) fn current() -> Result<Self, Error> {
+        let driver = Driver::open()?;
+        let raw = driver.current_device().map_err(Error::NoCurrentContext)?;
+        let context = driver.current().map_err(Error::NoCurrentContext)?;
+        // A device's handle is its number.
+        let device = Device::read(driver, u32::try_from(raw.0).unwrap_or(u32::MAX))?;
+        Ok(Self {
+            driver,
+            raw,
+            device,
+            context,
+            is_borrowed: true,
             process: std::process::id(),
             lazy: Mutex::default(),
         })
@@ -320,7 +341,9 @@ impl Drop for CudaGpu {
                 let _ = call!(self.driver, cuModuleUnload(kernels.module));
             }
         }
-        let _ = self.driver.release_primary(self.raw);
+        if !self.is_borrowed {
+            let _ = self.driver.release_primary(self.raw);
+        }
     }
 }
 

@@ -54,8 +54,8 @@ pub(in crate::hca) struct Port {
 }
 
 /// A verbs queue pair, and how much it holds.
-pub(in crate::hca) struct Made {
-    pub pair: QueuePair<Init>,
+pub(in crate::hca) struct Made<L> {
+    pub link: L,
     pub sent: CompletionQueue,
     pub received: CompletionQueue,
     pub room: Room,
@@ -66,6 +66,17 @@ pub(in crate::hca) struct Made {
 pub(in crate::hca) struct Room {
     pub sends: u32,
     pub receives: u32,
+}
+
+impl<L> Made<L> {
+    pub(in crate::hca) fn map<T>(self, link: impl FnOnce(L) -> T) -> Made<T> {
+        Made {
+            link: link(self.link),
+            sent: self.sent,
+            received: self.received,
+            room: self.room,
+        }
+    }
 }
 
 /// Reads at once that are asked for at most: what most cards have.
@@ -115,7 +126,7 @@ impl Port {
 
     /// A queue pair for these queues. Of the pieces of a request it has as many as the device gives, which does not say how many that
     /// is.
-    pub(in crate::hca) fn queue_pair(&self, request: &Request) -> Result<Made, Error> {
+    pub(in crate::hca) fn queue_pair(&self, request: &Request) -> Result<Made<QueuePair<Init>>, Error> {
         let context = self.domain.context();
         let (sends, receives) = (
             request.send_blocks.min(self.requests),
@@ -138,7 +149,7 @@ impl Port {
             match self.domain.queue_pair(options, &sent, &received) {
                 Ok(pair) => {
                     return Ok(Made {
-                        pair: self.init(pair)?,
+                        link: self.init(pair)?,
                         sent,
                         received,
                         room: Room { sends, receives },

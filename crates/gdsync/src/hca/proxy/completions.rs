@@ -1,5 +1,7 @@
 //! What verbs complete becomes completion entries; and how a queue pair is given up.
 
+use std::time::{Duration, Instant};
+
 use verbs::{Completion, CompletionQueue, Operation};
 
 use super::pair::{FLUSHED, Link, Pair};
@@ -33,11 +35,16 @@ pub(super) fn fail(pair: &mut Pair) {
     let _ = match &mut pair.link {
         Link::Init(link) => link.fail(),
         Link::Ready(link) => link.fail(),
+        Link::Lent(lent) => lent.pair.give_up(),
         Link::Connecting | Link::Gone => Ok(()),
     };
     take(pair);
-    // What verbs still have they have no more, and no device writes its memory.
-    pair.link = Link::Gone;
+    match pair.link {
+        // The program has it still. What it posted it is told of once the device is done with it, as verbs promise.
+        Link::Lent(_) => drain(pair),
+        // What verbs still have they have no more, and no device writes its memory.
+        _ => pair.link = Link::Gone,
+    }
     for under_way in &mut pair.sends {
         under_way.verdict = Some(Err(FLUSHED));
     }
@@ -51,6 +58,20 @@ pub(super) fn fail(pair: &mut Pair) {
     // It may be the last time that somebody looks.
     sends::listen(pair);
     flush(pair);
+}
+
+/// How long a device has to flush what a queue pair of a program had posted. Kernels and cards do it at once.
+const FLUSH: Duration = Duration::from_millis(200);
+
+/// Takes what the device flushes, until it has nothing more.
+fn drain(pair: &mut Pair) {
+    let begun = Instant::now();
+    let has = |pair: &Pair| pair.posted > 0 || !pair.receives.is_empty();
+    while has(pair) && begun.elapsed() < FLUSH {
+        if !take(pair) {
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// What is rung and posted after that; whether anything was.

@@ -7,26 +7,44 @@ use verbs::{Access, Buffer, Domain, Pages};
 
 use super::Shared;
 use super::pair::{Bounce, Link, Pair};
-use crate::hca::port::{Made, failed};
+use crate::hca::port::{Made, Port, failed};
 use crate::hca::rings::Rings;
-use crate::hca::{QueuePair, Request};
+use crate::hca::{Endpoint, QueuePair, Request};
 use crate::wire::{BLOCK, MOST_BLOCKS};
 use crate::{Error, Supply};
 
 /// Makes a queue pair of `supply`'s places.
-pub(super) fn create(shared: &Arc<Shared>, supply: &Supply, request: &Request) -> Result<QueuePair, Error> {
+pub(super) fn create(
+    shared: &Arc<Shared>,
+    port: &Port,
+    supply: &Supply,
+    request: &Request,
+) -> Result<QueuePair, Error> {
     let rings = Rings::take(supply, request)?;
-    let bounce = bounce(&shared.port.domain, request.send_blocks)?;
+    let bounce = bounce(&port.domain, request.send_blocks)?;
+    let made = port.queue_pair(request)?;
+    let endpoint = port.endpoint(made.link.number());
+    let (pair, _) = keep(shared, rings, bounce, made.map(Link::Init), endpoint)?;
+    Ok(pair)
+}
+
+/// Keeps a queue pair for the thread; software's side of it, and its number there.
+pub(super) fn keep(
+    shared: &Arc<Shared>,
+    rings: Rings,
+    bounce: Bounce,
+    made: Made<Link>,
+    endpoint: Endpoint,
+) -> Result<(QueuePair, u64), Error> {
     let Made {
-        pair,
+        link,
         sent,
         received,
         room,
-    } = shared.port.queue_pair(request)?;
-    let endpoint = shared.port.endpoint(pair.number());
+    } = made;
     let (near_send, near_receive) = rings.near(endpoint.qpn)?;
     let pair = Pair {
-        link: Link::Init(pair),
+        link,
         sent,
         received,
         endpoint,
@@ -55,16 +73,12 @@ pub(super) fn create(shared: &Arc<Shared>, supply: &Supply, request: &Request) -
         shared: Arc::clone(shared),
         number,
     };
-    Ok(QueuePair::new(
-        near_send,
-        near_receive,
-        rings.completions,
-        endpoint,
-        Box::new(created),
-    ))
+    let pair = QueuePair::new(near_send, near_receive, rings.completions, endpoint, Box::new(created));
+    Ok((pair, number))
 }
 
-fn bounce(domain: &Domain, blocks: u32) -> Result<Bounce, Error> {
+/// Memory for the bytes that entries of so many blocks hold themselves.
+pub(super) fn bounce(domain: &Domain, blocks: u32) -> Result<Bounce, Error> {
     let bytes = (blocks as usize + MOST_BLOCKS) * BLOCK;
     let buffer = Buffer::new(bytes, Pages::Ordinary).map_err(failed("take memory for inline data"))?;
     let region = domain.register(&buffer, Access::default());

@@ -1,6 +1,7 @@
 //! The proxy's thread: each queue pair's doorbells, receives and completions, again and again.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use verbs::Event;
@@ -18,8 +19,45 @@ const LONG: Duration = Duration::from_millis(50);
 /// How often it looks whether the device has failed.
 const CHECK: Duration = Duration::from_millis(50);
 
+/// The thread, and what it works on. Dropped, the thread ends.
+#[derive(Debug)]
+pub(super) struct Engine {
+    pub shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Engine {
+    /// Starts it under a name; `device` is asked for its events.
+    pub(super) fn start(name: &str, device: Option<verbs::Context>) -> Result<Self, crate::Error> {
+        let shared = Arc::new(Shared {
+            device,
+            bell: Bell::default(),
+            state: Mutex::default(),
+        });
+        let served = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || serve(&served))
+            .map_err(crate::Error::Thread)?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shared.bell.close();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Serves until the bell is closed.
-pub(super) fn serve(shared: &Shared) {
+fn serve(shared: &Shared) {
     let _end = End(shared);
     let (mut active, mut checked) = (Instant::now(), Instant::now());
     while !shared.bell.is_closed() {
@@ -48,7 +86,7 @@ pub(super) fn serve(shared: &Shared) {
 }
 
 /// One step of a queue pair; whether there was anything to do.
-fn step(pair: &mut Pair, regions: &Regions) -> bool {
+pub(super) fn step(pair: &mut Pair, regions: &Regions) -> bool {
     let mut worked = sends::listen(pair);
     if pair.failed {
         return completions::flush(pair) | worked;
@@ -66,7 +104,9 @@ fn step(pair: &mut Pair, regions: &Regions) -> bool {
 
 /// Whether the device has told that it failed.
 fn has_failed(shared: &Shared) -> bool {
-    let context = shared.port.domain.context();
+    let Some(context) = &shared.device else {
+        return false;
+    };
     // Events come one by one; a device that cannot be asked tells it at the next request.
     while let Ok(Some(event)) = context.event(Duration::ZERO) {
         if event == Event::Device {

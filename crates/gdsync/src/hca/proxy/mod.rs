@@ -2,6 +2,9 @@
 //! what their entries ask for to an ordinary verbs queue pair, and writes what verbs complete as real completion entries. So a stream
 //! sends and waits by the same writes and waits as with a card, of any make, Soft-RoCE included.
 //!
+//! [`ProxyHca`] makes queue pairs, connects them and registers memory; an [`Agent`] serves queue pairs that a C program connects and
+//! registers memory for itself.
+//!
 //! A reliable connection behind each queue pair; no datagrams. Keys of entries are the keys of verbs. What entries ask for that
 //! verbs cannot be asked (memory that is not registered here, more pieces than the device takes) completes with the syndrome that
 //! a card would write, in its turn. After an error all that is under way is flushed, and what is rung later too: no stream waits for
@@ -12,6 +15,7 @@
 //! the whole allocation; memory that a queue pair was given work with stays registered, for the far side too, until that queue pair is
 //! dropped; [`Patience::pause`] is the device's own.
 
+mod agent;
 mod completions;
 mod create;
 mod engine;
@@ -22,30 +26,31 @@ mod sends;
 mod syndrome;
 
 pub use super::port::{Error, Options};
+pub use agent::{Adopted, Agent, Lending};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use super::port::Port;
 use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
 use crate::{Place, Supply};
-use engine::Bell;
+use engine::{Bell, Engine};
 use pair::{Link, Pair};
 use region::{Known, Regions};
 
 /// An HCA by proxy. Dropped, its thread ends: what was rung and posted is flushed, and what is rung after that is heard no more.
 #[derive(Debug)]
 pub struct ProxyHca {
-    shared: Arc<Shared>,
+    engine: Engine,
+    port: Port,
     supply: Supply,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread, the queue pairs and the regions share.
 #[derive(Debug)]
 struct Shared {
-    port: Port,
+    /// Whom the thread asks whether it has failed. None where its events are somebody else's to take.
+    device: Option<verbs::Context>,
     bell: Bell,
     state: Mutex<State>,
 }
@@ -82,26 +87,18 @@ impl ProxyHca {
     ///
     /// [`Error::PortDown`], [`Error::NoGid`], [`Error::Verbs`]; [`crate::Error::Thread`].
     pub fn open(supply: Supply, context: &verbs::Context, options: Options) -> Result<Self, crate::Error> {
-        let shared = Arc::new(Shared {
-            port: Port::open(context, options)?,
-            bell: Bell::default(),
-            state: Mutex::default(),
-        });
-        let served = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name(format!("proxy {}", context.name()))
-            .spawn(move || engine::serve(&served))
-            .map_err(crate::Error::Thread)?;
-        Ok(Self {
-            shared,
-            supply,
-            thread: Some(thread),
-        })
+        let port = Port::open(context, options)?;
+        let engine = Engine::start(&format!("proxy {}", context.name()), Some(context.clone()))?;
+        Ok(Self { engine, port, supply })
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.engine.shared
     }
 
     /// The queue pair of this number that is connected to nobody, for who connects it.
     fn take(&self, qpn: u32) -> Result<(u64, Endpoint, verbs::QueuePair<verbs::Init>), crate::Error> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared().lock();
         let mut known = false;
         for (&number, pair) in state.pairs.iter_mut().filter(|(_, pair)| pair.endpoint.qpn == qpn) {
             known = true;
@@ -119,16 +116,16 @@ impl ProxyHca {
 
 impl Hca for ProxyHca {
     fn create(&self, request: &Request) -> Result<QueuePair, crate::Error> {
-        create::create(&self.shared, &self.supply, request)
+        create::create(self.shared(), &self.port, &self.supply, request)
     }
 
     fn connect(&self, near: Endpoint, far: Endpoint, patience: Patience) -> Result<(), crate::Error> {
-        let path = self.shared.port.check(far)?;
+        let path = self.port.check(far)?;
         let (number, near, link) = self.take(near.qpn)?;
         // Without the lock: the way to the far side may have to be found first.
         let first_packet = near.path.map_or(0, |path| path.first_packet);
-        let joined = self.shared.port.join(link, first_packet, (far, path), patience);
-        let mut state = self.shared.lock();
+        let joined = self.port.join(link, first_packet, (far, path), patience);
+        let mut state = self.shared().lock();
         let Some(pair) = state.pairs.get_mut(&number) else {
             return Err(crate::Error::NoQueuePair { qpn: near.qpn });
         };
@@ -146,25 +143,15 @@ impl Hca for ProxyHca {
             }
         };
         drop(state);
-        self.shared.bell.wake();
+        self.shared().bell.wake();
         outcome
     }
 
     fn register(&self, place: &Place, access: Access) -> Result<Region, crate::Error> {
-        let known = Known::register(&self.shared.port.domain, place, access)?;
+        let known = Known::register(&self.port.domain, place, access)?;
         let (local, remote) = (known.region.local_key(), known.region.remote().rkey);
-        self.shared.lock().regions.add(known);
-        let registered = region::Registered::new(Arc::clone(&self.shared), local);
+        self.shared().lock().regions.add(known);
+        let registered = region::Registered::new(Arc::clone(self.shared()), local);
         Ok(Region::new(place, local, remote, Box::new(registered)))
-    }
-}
-
-impl Drop for ProxyHca {
-    fn drop(&mut self) {
-        self.shared.bell.close();
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing more to say.
-            let _ = thread.join();
-        }
     }
 }

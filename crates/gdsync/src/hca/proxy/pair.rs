@@ -1,8 +1,9 @@
 //! A queue pair as the proxy sees it: software's rings on one side, a verbs queue pair on the other.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
-use verbs::{Buffer, CompletionQueue, Init, QueuePair, Region, Rts};
+use verbs::{Buffer, CompletionQueue, Init, QueuePair, Region, Rts, State};
 
 use crate::hca::Endpoint;
 use crate::hca::completer::{Completer, Mark, NoPlace};
@@ -54,8 +55,54 @@ pub(super) enum Link {
     Connecting,
     /// It sends.
     Ready(QueuePair<Rts>),
+    /// A program brings it from state to state, and destroys it.
+    Lent(Lent),
     /// It is destroyed.
     Gone,
+}
+
+/// A queue pair that a program has lent, and what it was seen to take.
+#[derive(Debug)]
+pub(super) struct Lent {
+    pub pair: QueuePair<verbs::Lent>,
+    seen: State,
+    asked: Option<Instant>,
+}
+
+/// How often the device is asked what it takes, until it takes everything.
+const ASK: Duration = Duration::from_millis(1);
+
+impl Lent {
+    pub(super) fn new(pair: QueuePair<verbs::Lent>) -> Self {
+        Self {
+            pair,
+            seen: State::Reset,
+            asked: None,
+        }
+    }
+
+    /// It may have changed: the device is asked at the next need.
+    pub(super) fn look_again(&mut self) {
+        self.asked = None;
+    }
+
+    /// Whether it takes requests to receive.
+    pub(super) fn receives(&mut self) -> Result<bool, verbs::Error> {
+        Ok(self.seen != State::Reset || self.ask()? != State::Reset)
+    }
+
+    /// Whether it takes requests to send.
+    pub(super) fn sends(&mut self) -> Result<bool, verbs::Error> {
+        Ok(self.seen == State::Sends || self.ask()? == State::Sends)
+    }
+
+    fn ask(&mut self) -> Result<State, verbs::Error> {
+        if self.asked.is_none_or(|asked| asked.elapsed() >= ASK) {
+            self.asked = Some(Instant::now());
+            self.seen = self.pair.state()?;
+        }
+        Ok(self.seen)
+    }
 }
 
 /// Registered memory for the bytes that entries hold themselves, at the same place as in the ring: it is free when the entry's

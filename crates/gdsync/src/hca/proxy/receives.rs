@@ -1,6 +1,6 @@
 //! The receive ring: entries that software posts are posted to verbs as they appear.
 
-use verbs::Piece;
+use verbs::{Piece, Segment};
 
 use super::pair::{Link, Pair};
 use super::region::Regions;
@@ -14,8 +14,18 @@ use crate::wire::{DataSegment, Syndrome};
 pub(super) fn post(pair: &mut Pair, regions: &Regions) -> bool {
     let mut worked = false;
     while pair.unusable.is_none() && (pair.receives.len() as u32) < pair.room.receives && pair.receive.is_posted() {
-        if matches!(pair.link, Link::Connecting | Link::Gone) {
-            break;
+        match &mut pair.link {
+            Link::Connecting | Link::Gone => break,
+            Link::Lent(lent) => match lent.receives() {
+                Ok(true) => {}
+                Ok(false) => break,
+                // A device that cannot be asked is lost.
+                Err(_) => {
+                    pair.broken = true;
+                    return true;
+                }
+            },
+            Link::Init(_) | Link::Ready(_) => {}
         }
         let (counter, segments) = pair.receive.take();
         match give(pair, regions, counter, segments) {
@@ -41,11 +51,25 @@ fn give(
     segments: Result<Vec<DataSegment>, Error>,
 ) -> Result<(), Syndrome> {
     let segments = segments.map_err(|_| Syndrome::LocalOperation)?;
+    if let Link::Lent(lent) = &mut pair.link {
+        let segments: Vec<Segment> = segments.iter().map(by_key).collect();
+        let given = lent.pair.receive_by_keys(counter.into(), &segments);
+        return given.map_err(|_| Syndrome::LocalOperation);
+    }
     let pieces: Vec<Piece<'_>> = regions.pieces(&segments, true).map_err(|_| Syndrome::LocalProtection)?;
     let given = match &mut pair.link {
         Link::Init(link) => link.receive(counter.into(), &pieces),
         Link::Ready(link) => link.receive(counter.into(), &pieces),
-        Link::Connecting | Link::Gone => return Err(Syndrome::LocalOperation),
+        Link::Connecting | Link::Lent(_) | Link::Gone => return Err(Syndrome::LocalOperation),
     };
     given.map_err(|_| Syndrome::LocalOperation)
+}
+
+/// As verbs have it. The key is its owner's, and nobody here knows what it stands for.
+pub(super) fn by_key(segment: &DataSegment) -> Segment {
+    Segment {
+        address: segment.address,
+        length: segment.length,
+        key: segment.key,
+    }
 }

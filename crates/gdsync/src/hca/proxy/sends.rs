@@ -5,6 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use verbs::{Piece, Remote, Work};
 
 use super::pair::{Link, Pair, UnderWay};
+use super::receives::by_key;
 use super::region::Regions;
 use crate::hca::rings::brings;
 use crate::wire::{
@@ -41,8 +42,19 @@ pub(super) fn listen(pair: &mut Pair) -> bool {
 
 /// Gives verbs what was rung and what they have room for; whether anything was.
 pub(super) fn post(pair: &mut Pair, regions: &Regions) -> bool {
-    if !matches!(pair.link, Link::Ready(_)) {
-        return false;
+    let takes = match &mut pair.link {
+        Link::Ready(_) => Ok(true),
+        Link::Lent(lent) if !pair.send.is_empty() => lent.sends(),
+        Link::Init(_) | Link::Connecting | Link::Lent(_) | Link::Gone => Ok(false),
+    };
+    match takes {
+        Ok(true) => {}
+        Ok(false) => return false,
+        // A device that cannot be asked is lost.
+        Err(_) => {
+            pair.broken = true;
+            return true;
+        }
     }
     let mut worked = false;
     while !pair.halted && !pair.send.is_empty() && pair.posted < pair.room.sends {
@@ -160,23 +172,39 @@ fn request(pair: &mut Pair, regions: &Regions, entry: &Entry) -> Result<Asked, S
         },
         Operation::FetchAdd { remote, add } => Work::FetchAdd(far(remote), add),
     };
-    let Link::Ready(link) = &mut pair.link else {
-        return Err(Syndrome::LocalOperation);
-    };
-    let pieces = match &entry.payload {
-        Payload::Inline(bytes) => {
-            let at = pair.send.depth.slot(pair.send.cursor.into()) as usize * BLOCK;
-            vec![bounced(&pair.bounce, at, bytes).map_err(|_| Syndrome::LocalProtection)?]
-        }
-        Payload::Segments(segments) => {
-            let pieces = regions.pieces(segments, brings(&entry.operation));
-            pieces.map_err(|_| Syndrome::LocalProtection)?
-        }
-    };
-    let mut request = verbs::Request::new(pair.next, work, &pieces);
+    let at = pair.send.depth.slot(pair.send.cursor.into()) as usize * BLOCK;
+    let brought = brings(&entry.operation);
+    let mut request = verbs::Request::new(pair.next, work, &[]);
     request.solicited = entry.flags.solicited;
     request.fenced = matches!(entry.flags.fence, Fence::ReadsAndAtomics | Fence::SmallAndReads);
-    match link.send(&request) {
+    let asked = match &mut pair.link {
+        Link::Ready(link) => {
+            let pieces = match &entry.payload {
+                Payload::Inline(bytes) => {
+                    let piece = bounced(&pair.bounce, at, bytes);
+                    vec![piece.map_err(|_| Syndrome::LocalProtection)?]
+                }
+                Payload::Segments(segments) => {
+                    let pieces = regions.pieces(segments, brought);
+                    pieces.map_err(|_| Syndrome::LocalProtection)?
+                }
+            };
+            request.pieces = &pieces;
+            link.send(&request)
+        }
+        Link::Lent(lent) => {
+            let segments = match &entry.payload {
+                Payload::Inline(bytes) => {
+                    let piece = bounced(&pair.bounce, at, bytes);
+                    vec![piece.map_err(|_| Syndrome::LocalProtection)?.into()]
+                }
+                Payload::Segments(segments) => segments.iter().map(by_key).collect(),
+            };
+            lent.pair.send_by_keys(&request, &segments)
+        }
+        Link::Init(_) | Link::Connecting | Link::Gone => return Err(Syndrome::LocalOperation),
+    };
+    match asked {
         Ok(()) => Ok(Asked::Verbs),
         Err(error) if error.errno() == Some(FULL) && pair.posted > 0 => Ok(Asked::Full),
         // What the device does not do at all: too many pieces, too long, a queue pair that is lost.
