@@ -48,6 +48,9 @@ impl World {
         if region.start.checked_add(region.length).is_none() || region.named.checked_add(region.length).is_none() {
             return Err(libc::EINVAL);
         }
+        if !is_memory(region.start, region.length) {
+            return Err(libc::EFAULT);
+        }
         let handle = self.next();
         self.regions.insert(handle, region);
         let mut answer = Answer::new();
@@ -79,6 +82,28 @@ impl World {
         let address = usize::try_from(region.start + offset).ok()?;
         allowed.then_some(Segment { address, bytes })
     }
+}
+
+/// Whether the first and the last byte can be read by this process: addresses of a GPU are none of it, as for a kernel without a
+/// peer memory client.
+fn is_memory(start: u64, length: u64) -> bool {
+    let last = start.wrapping_add(length.saturating_sub(1));
+    [start, last].into_iter().all(|address| {
+        let mut byte = 0_u8;
+        let to = libc::iovec {
+            iov_base: (&raw mut byte).cast(),
+            iov_len: 1,
+        };
+        let from = libc::iovec {
+            iov_base: address as *mut libc::c_void,
+            iov_len: 1,
+        };
+        // SAFETY: there is room for a byte; what cannot be read is an error of the call.
+        let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+        // Where the call itself is not allowed, nothing is known against it.
+        // SAFETY: the C library gives each thread its own errno.
+        length == 0 || read == 1 || unsafe { *libc::__errno_location() } != libc::EFAULT
+    })
 }
 
 fn key(handle: u32) -> u32 {
