@@ -58,6 +58,13 @@ fn works_again(a: &Pair, b: &Pair, near: &Memory, far: &Memory) {
     assert_eq!(far.read(16, 8), [0x5a; 8]);
 }
 
+fn out_of_service() -> ib::ibv_qp_attr {
+    ib::ibv_qp_attr {
+        qp_state: ibv_qp_state::IBV_QPS_ERR,
+        ..Default::default()
+    }
+}
+
 fn usual() -> (Link, Link) {
     (Link::default(), Link::default())
 }
@@ -211,6 +218,12 @@ fn transport_retry() {
         assert_eq!(a.fail(Work::send(2, &[])), EXPECTED);
         c.initialize(Link::default());
         assert_eq!(b.fail(Work::send(3, &[])), EXPECTED);
+        // One that is out of service, at which memory could still be written.
+        let (device, a, b) = connected();
+        let (near, far) = memories(&device);
+        assert_eq!(b.modify(&mut out_of_service(), ib::ibv_qp_attr_mask::IBV_QP_STATE), 0);
+        assert_eq!(a.fail(Work::write(1, &[near.piece(0, 8)], &far, 0)), EXPECTED);
+        a.reset();
         // One that is gone.
         let d = device.pair();
         a.reset();
@@ -278,11 +291,7 @@ fn flushed_by_its_program() {
         // It waits for a receive, for ever.
         a.post(&[Work::send(1, &[near.piece(0, 8)])]);
         a.receive(2, &[near.piece(0, 8)]);
-        let mut change = ib::ibv_qp_attr {
-            qp_state: ibv_qp_state::IBV_QPS_ERR,
-            ..Default::default()
-        };
-        assert_eq!(a.modify(&mut change, ib::ibv_qp_attr_mask::IBV_QP_STATE), 0);
+        assert_eq!(a.modify(&mut out_of_service(), ib::ibv_qp_attr_mask::IBV_QP_STATE), 0);
         assert_eq!(a.sent.failure(), (1, status::IBV_WC_WR_FLUSH_ERR));
         assert_eq!(a.received.failure(), (2, status::IBV_WC_WR_FLUSH_ERR));
         works_again(&a, &b, &near, &far);
