@@ -14,7 +14,7 @@ const REMOTE_WRITE: i32 = 2;
 const REMOTE_READ: i32 = 4;
 
 /// The memory of the near end, and of the far end.
-fn memories(device: &Device) -> (Memory, Memory) {
+pub fn memories(device: &Device) -> (Memory, Memory) {
     (device.memory(256, ALL), device.memory(256, ALL))
 }
 
@@ -45,7 +45,8 @@ fn fails(links: (Link, Link), expected: u32, work: impl Fn(&Device, &Memory, &Me
     works_again(&a, &b, &near, &far);
 }
 
-fn works_again(a: &Pair, b: &Pair, near: &Memory, far: &Memory) {
+/// Both ends are reset, connected again, and work.
+pub fn works_again(a: &Pair, b: &Pair, near: &Memory, far: &Memory) {
     for (pair, other) in [(a, b), (b, a)] {
         pair.reset();
         assert_eq!(pair.state(), ibv_qp_state::IBV_QPS_RESET);
@@ -58,7 +59,8 @@ fn works_again(a: &Pair, b: &Pair, near: &Memory, far: &Memory) {
     assert_eq!(far.read(16, 8), [0x5a; 8]);
 }
 
-fn out_of_service() -> ib::ibv_qp_attr {
+/// The change to the state ERROR.
+pub fn out_of_service() -> ib::ibv_qp_attr {
     ib::ibv_qp_attr {
         qp_state: ibv_qp_state::IBV_QPS_ERR,
         ..Default::default()
@@ -279,21 +281,5 @@ fn receives_that_fail() {
             status::IBV_WC_REM_OP_ERR
         );
         assert_eq!(b.received.failure(), (1, status::IBV_WC_LOC_PROT_ERR));
-    });
-}
-
-/// A queue pair that is taken into the state ERROR by its program.
-#[test]
-fn flushed_by_its_program() {
-    inside("errors::flushed_by_its_program", &[CARD], || {
-        let (device, a, b) = connected();
-        let (near, far) = memories(&device);
-        // It waits for a receive, for ever.
-        a.post(&[Work::send(1, &[near.piece(0, 8)])]);
-        a.receive(2, &[near.piece(0, 8)]);
-        assert_eq!(a.modify(&mut out_of_service(), ib::ibv_qp_attr_mask::IBV_QP_STATE), 0);
-        assert_eq!(a.sent.failure(), (1, status::IBV_WC_WR_FLUSH_ERR));
-        assert_eq!(a.received.failure(), (2, status::IBV_WC_WR_FLUSH_ERR));
-        works_again(&a, &b, &near, &far);
     });
 }
