@@ -78,8 +78,11 @@ fn a_late_doorbell() {
             std::thread::yield_now();
         }
         record.store(0, Ordering::Release);
-        near.write(0, &[6; 8]);
         a.connect(b.number, Link::default());
+        // Time for the card to do what it must not.
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(a.sent.poll().is_none());
+        near.write(0, &[6; 8]);
         a.run(Work::write(2, &[near.piece(0, 8)], &far, 0));
         assert_eq!(far.read(0, 8), [6; 8]);
         assert!(a.sent.poll().is_none());
