@@ -83,20 +83,24 @@ pub fn lay_out(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What to start a program with, so that its libibverbs and libmlx5 find the double at `library` and the tree at `root`. Queues are
-/// left alone: the test looks at them.
-#[must_use]
-pub fn environment(library: &Path, root: &Path) -> [Variable; 3] {
-    [
-        ("LD_PRELOAD", library.into()),
+/// What to start a program with, so that its libibverbs and libmlx5 find a card that answers commands and leaves queues alone: the
+/// test looks at them. The library is built, and the tree laid out in the directory `root`, which must stay as long as the program
+/// runs.
+///
+/// # Errors
+///
+/// What cargo or the file system says, in words for a failing test.
+pub fn node(root: &Path) -> Result<[Variable; 3], String> {
+    lay_out(root)?;
+    Ok([
+        ("LD_PRELOAD", build()?.into()),
         ("SYSFS_PATH", root.into()),
         // The provider tells of each completion with an error.
         ("MLX5_DEBUG_FILE", "/dev/null".into()),
-    ]
+    ])
 }
 
-/// What to start a program with, so that it has a card that executes: `mlx5_0`, port 1 InfiniBand and port 2 Ethernet, both active.
-/// The library is built, and the tree laid out in the empty directory `root`, which must stay as long as the program runs.
+/// The same with a card that executes: `mlx5_0`, port 1 InfiniBand and port 2 Ethernet, both active.
 ///
 /// The machine must have Debian's `ibverbs-providers`, or another libmlx5. The card's other switches are variables, too: the
 /// documentation of crate `fake-uverbs` lists them.
@@ -105,7 +109,6 @@ pub fn environment(library: &Path, root: &Path) -> [Variable; 3] {
 ///
 /// What cargo or the file system says, in words for a failing test.
 pub fn card(root: &Path) -> Result<[Variable; 4], String> {
-    lay_out(root)?;
-    let [library, tree, quiet] = environment(&build()?, root);
+    let [library, tree, quiet] = node(root)?;
     Ok([library, tree, quiet, ("FAKE_UVERBS_CARD", "1".into())])
 }

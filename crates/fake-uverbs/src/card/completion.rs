@@ -123,6 +123,8 @@ impl World {
         if !aligned || !queue.entries.is_power_of_two() || ![64, 128].contains(&queue.stride) {
             return Err(libc::EINVAL);
         }
+        let bytes = queue.entries as usize * queue.stride as usize;
+        queue.buffer.checked_add(bytes).ok_or(libc::EFAULT)?;
         let handle = self.next();
         let mut answer = Answer::new();
         answer.u32(0, handle);

@@ -33,7 +33,7 @@ impl World {
 
     /// Takes all doorbells. One whose register has several queue pairs may hide the one before it, so that each of them is
     /// looked at.
-    fn hear(&mut self) {
+    pub fn hear(&mut self) {
         let Self { contexts, pairs, .. } = self;
         for context in contexts {
             let Some(registers) = &context.registers else {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::bytes::{Answer, Request};
 use crate::card::memory::Segment;
 use crate::card::registers::Register;
-use crate::card::state::Attributes;
+use crate::card::state::{Attributes, stage};
 use crate::card::world::World;
 use crate::card::{memory, world};
 
@@ -67,8 +67,11 @@ impl Pair {
         (posted as u16).wrapping_sub(self.used)
     }
 
-    /// Has heard its doorbell.
+    /// Has heard its doorbell. In the state RESET there is nothing to hear: the record may still be that of before.
     pub fn hear(&mut self) {
+        if self.now.state == stage::RESET {
+            return;
+        }
         // SAFETY: as above; the second of the record's two words.
         self.rung = unsafe { memory::record(self.record + 4) } as u16;
     }
@@ -129,6 +132,8 @@ impl World {
             address: buffer,
             bytes: receives << shift,
         };
+        let behind = buffer.checked_add(received.bytes).ok_or(libc::EFAULT)?;
+        behind.checked_add(blocks * BLOCK).ok_or(libc::EFAULT)?;
         let pair = Pair {
             context,
             number: (FIRST_NUMBER + made) & 0xff_ffff,
@@ -139,7 +144,7 @@ impl World {
             send_queue,
             receive_queue,
             sends: Segment {
-                address: buffer + received.bytes,
+                address: behind,
                 bytes: blocks * BLOCK,
             },
             receives: received,
@@ -173,6 +178,7 @@ impl World {
     pub fn destroy_pair(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         let handle = request.u32(8);
         self.pair_of(context, handle)?;
+        self.hear();
         self.pairs.remove(&handle);
         Ok(Answer::new())
     }

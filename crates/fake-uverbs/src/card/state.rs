@@ -149,6 +149,8 @@ impl Attributes {
 impl World {
     /// `MODIFY_QP`. With a card that executes, as strict as the kernel; without, whatever the test says holds.
     pub fn modify_pair(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
+        // What was rung before is not heard after: the provider clears the records once the state is RESET.
+        self.hear();
         let pair = self.pair_of(context, request.u32(64))?;
         let mut now = pair.now;
         now.take(request);

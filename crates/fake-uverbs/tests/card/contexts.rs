@@ -27,6 +27,25 @@ fn two_at_once() {
     });
 }
 
+/// What was not given back before its device was closed is dead all the same: the card does not look at its queues again.
+#[test]
+fn closed_without_a_word() {
+    inside("contexts::closed_without_a_word", &[CARD], || {
+        let (one, two) = (Device::open(), Device::open());
+        let (a, b) = (one.pair(), two.pair());
+        a.connect(b.number, Link::default());
+        b.connect(a.number, Link::default());
+        let (near, far) = (one.memory(64, ALL), two.memory(64, ALL));
+        a.run(Work::write(1, &[near.piece(0, 8)], &far, 0));
+        // SAFETY: nothing of it is used after this.
+        assert_eq!(unsafe { ib::ibv_close_device(two.context) }, 0);
+        assert_eq!(
+            a.fail(Work::write(2, &[near.piece(0, 8)], &far, 0)),
+            ib::ibv_wc_status::IBV_WC_RETRY_EXC_ERR
+        );
+    });
+}
+
 #[test]
 fn again_and_again() {
     inside("contexts::again_and_again", &[CARD], || {

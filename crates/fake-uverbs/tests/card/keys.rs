@@ -64,10 +64,10 @@ fn changes_of_state() {
             port_num: 1,
             ..Default::default()
         };
-        refused(
-            &mut first,
-            mask::IBV_QP_STATE | mask::IBV_QP_PORT | mask::IBV_QP_PKEY_INDEX,
-        );
+        let to_first = mask::IBV_QP_STATE | mask::IBV_QP_PORT | mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_ACCESS_FLAGS;
+        for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_first.0 & bit != 0) {
+            refused(&mut first, mask(to_first.0 & !bit));
+        }
         pair.initialize(link);
         for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_receive.0 & bit != 0) {
             refused(&mut receive, mask(to_receive.0 & !bit));

@@ -18,6 +18,7 @@ mod programs;
 #[path = "../../../gdsync/tests/oracle/random.rs"]
 mod random;
 mod raw;
+mod resets;
 mod thread_domain;
 mod work;
 

@@ -184,6 +184,8 @@ fn waits_for_a_receive() {
         // The other direction is not held up.
         a.receive(9, &[to.piece(100, 10)]);
         b.run(Work::send(3, &[from.piece(50, 10)]));
+        // Far longer than seven times the receiver's timer, 0.64 ms.
+        std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(a.sent.poll().is_none());
         for offset in [0, 10] {
             b.receive(offset, &[to.piece(offset as usize, 10)]);

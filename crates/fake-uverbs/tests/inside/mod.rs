@@ -30,9 +30,13 @@ pub fn inside(name: &str, variables: &[(&str, &str)], body: fn()) {
         let _ = writeln!(std::io::stderr(), "SKIP: {reason}");
         return;
     }
-    let double = fake_nvml_build::uverbs::build().expect("the double of the uverbs node");
     let sysfs = tempfile::tempdir().expect("a directory");
-    fake_nvml_build::uverbs::lay_out(sysfs.path()).expect("a sysfs tree");
+    let environment = if variables.contains(&("FAKE_UVERBS_CARD", "1")) {
+        fake_nvml_build::uverbs::card(sysfs.path()).map(Vec::from)
+    } else {
+        fake_nvml_build::uverbs::node(sysfs.path()).map(Vec::from)
+    };
+    let environment = environment.expect("the double of the uverbs node");
     let mut again = Command::new(std::env::current_exe().expect("this test's own path"));
     // What the libraries would hear from the environment is the test's to say.
     for (key, _) in std::env::vars_os() {
@@ -47,7 +51,7 @@ pub fn inside(name: &str, variables: &[(&str, &str)], body: fn()) {
     let output = again
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
-        .envs(fake_nvml_build::uverbs::environment(&double, sysfs.path()))
+        .envs(environment)
         .envs(variables.iter().copied())
         .output()
         .expect("this test again");
