@@ -9,7 +9,7 @@ use std::path::Path;
 
 use fake_nvml_build::{Driver, cuda, uverbs};
 use serde_json::{Value, json};
-use support::{Gdr, Machine, Need, merge, need};
+use support::{Gdr, Machine, Need, Run, merge, need};
 
 /// gdr with a card that executes and simulated GPUs; `gpus` is a merge patch onto the simulated machine `two`.
 fn gdr(gpus: &Value, directory: &Path) -> Gdr {
@@ -30,10 +30,13 @@ fn tried(gpus: &Value) -> (Value, Vec<String>) {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
     let run = gdr(gpus, directory.path()).args(["__try-registration", "null"]).run();
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    let answer = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout));
     let calls = fs::read_to_string(log).expect("calls");
-    (answer, calls.lines().map(str::to_owned).collect())
+    (answer(&run), calls.lines().map(str::to_owned).collect())
+}
+
+fn answer(run: &Run) -> Value {
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
 }
 
 /// The finding on the sound machine, whose GPU and NIC the first of those are.
@@ -136,6 +139,27 @@ fn a_gpu_that_cannot_be_used_is_not_tried() {
 }
 
 #[test]
+fn a_card_whose_pages_are_refused_says_so_and_one_without_pages_of_their_own_has_shared_ones() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    let denied = |pages: &str| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let gdr = gdr(&json!({}), directory.path()).env("FAKE_UVERBS_DENY", pages);
+        answer(&gdr.args(["__try-registration", "null"]).run())
+    };
+    let shared = denied("dynamic");
+    assert_eq!(*doorbell(&shared, 0), json!("registered"), "{shared:#}");
+    // The provider maps pages when it opens the device.
+    let none = denied("all");
+    let reason = doorbell(&none, 0)["closed"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with("mlx5_0 cannot be opened"), "{none:#}");
+    let found = judged(&none);
+    assert_eq!(found["outcome"], "unknown", "{found:#}");
+    assert!(found.to_string().contains("rdma.device"), "{found:#}");
+}
+
+#[test]
 fn a_probe_of_the_card_tells_first_that_its_doorbell_is_refused_and_leaves_out_what_needs_it() {
     if !need(Need::Mlx5) {
         return;
@@ -143,35 +167,37 @@ fn a_probe_of_the_card_tells_first_that_its_doorbell_is_refused_and_leaves_out_w
     let probed = |gpus: &Value| {
         let directory = tempfile::tempdir().expect("a directory");
         let run = gdr(gpus, directory.path())
+            // A port that is down ends what needs it at once, and rings as well as any.
+            .env("FAKE_UVERBS_PORT_DOWN", "1")
             .args([
                 "probe", "async", "--quick", "--gpu", "0", "--hca", "mlx5", "--device", "mlx5_0:1",
             ])
             .args(["--format", "json"])
             .run();
+        assert_eq!(run.code, 1, "{}", run.stderr);
         let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
-        let results = report["results"].as_array().expect("results").clone();
-        (run.code, results)
+        report["results"].as_array().expect("results").clone()
     };
-    let of_queues = |results: &[Value]| {
-        let name = |result: &Value| result["name"].as_str().unwrap_or_default().to_owned();
-        let names: Vec<String> = results.iter().map(name).collect();
-        names
-            .into_iter()
-            .filter(|name| name.starts_with("async.doorbell") || name.starts_with("async.loopback"))
-            .count()
+    let named = |results: &[Value], beginning: &str| {
+        let is_it = |result: &&Value| result["name"].as_str().is_some_and(|name| name.starts_with(beginning));
+        results.iter().filter(is_it).count()
     };
-    let (_, results) = probed(&json!({}));
+    let results = probed(&json!({}));
     let first = &results[0];
     assert_eq!(
         (&first["name"], &first["verdict"], &first["backend"]),
         (&json!("async.register"), &json!("ok"), &json!("cuda+mlx5")),
         "{first:#}"
     );
-    assert!(of_queues(&results) > 0, "{results:#?}");
+    assert_eq!(
+        (named(&results, "async.doorbell"), named(&results, "async.loopback")),
+        (1, 1),
+        "{results:#?}"
+    );
 
-    let (code, results) = probed(&json!({"gpu": {"io_memory": 800}}));
+    let results = probed(&json!({"gpu": {"io_memory": 800}}));
     let first = &results[0];
-    assert_eq!((code, &first["verdict"]), (1, &json!("impossible")), "{results:#?}");
+    assert_eq!(first["verdict"], "impossible", "{results:#?}");
     let why = first["reason"].as_str().unwrap_or_default();
     for words in [
         "mlx5_0",
@@ -181,10 +207,11 @@ fn a_probe_of_the_card_tells_first_that_its_doorbell_is_refused_and_leaves_out_w
     ] {
         assert!(why.contains(words), "{why}");
     }
-    assert_eq!(of_queues(&results), 0, "{results:#?}");
-    // What needs no card is there all the same.
-    assert!(
-        results.iter().any(|result| result["name"] == "async.poll.host.latency"),
+    assert_eq!(
+        (named(&results, "async.doorbell"), named(&results, "async.loopback")),
+        (0, 0),
         "{results:#?}"
     );
+    // What needs no card is there all the same.
+    assert_eq!(named(&results, "async.poll.host.latency"), 1, "{results:#?}");
 }
