@@ -613,7 +613,7 @@ _gdr() {
                     return 0
                     ;;
                 --hca)
-                    COMPREPLY=($(compgen -W "proxy sim" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "mlx5 proxy sim" -- "${cur}"))
                     return 0
                     ;;
                 --device)

@@ -61,7 +61,7 @@ always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l library-timeout -d 'How long a vendor library may take before it is given up' -r
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s q -l quiet -d 'Print what is wrong or not known, and nothing else'
-complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Try the hardware too: map GPU memory for the CPU and verify it, and register some with each NIC'
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Try the hardware too: map GPU memory for the CPU and verify it, register some with each NIC, and the NICs\' doorbells with the GPUs'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and end'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -213,10 +213,11 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 curve\t'Bandwidth over size, drawn in the terminal'
 json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a picture'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l hca -d 'Who is behind the queues; without one, doorbells and completions are left out' -r -f -a "proxy\t'A thread of the CPU that posts to any RDMA device, for machines where the GPU rings no doorbells'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l hca -d 'Who is behind the queues; without one, doorbells and completions are left out' -r -f -a "mlx5\t'An mlx5 card, whose doorbells the GPU rings itself (ConnectX, BlueField)'
+proxy\t'A thread of the CPU that posts to any RDMA device, for machines where the GPU rings no doorbells'
 sim\t'A software HCA: a thread of the CPU; every output says so'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s d -l device -d 'The proxy\'s card, as in mlx5_0 or mlx5_0:1 [default: of each GPU the best one]' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l gid-index -d 'The GID\'s index at the proxy\'s port [default: RoCE v2 with an IPv4 address first]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s d -l device -d 'The card, as in mlx5_0 or mlx5_0:1, of mlx5 and proxy [default: of each GPU the best one]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l gid-index -d 'The GID\'s index at the card\'s port [default: RoCE v2 with an IPv4 address first]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'

@@ -9,51 +9,34 @@ use std::path::Path;
 
 use fake_nvml_build::{Driver, cuda, uverbs};
 use serde_json::{Value, json};
-use support::{Gdr, Machine, Need, merge, need};
+use support::{Gdr, Machine, Need, Run, merge, need};
 
-/// What libibverbs reads of sysfs for a card (rdma-core, `libibverbs/init.c`).
-fn lay_out(root: &Path) {
-    for (path, text) in [
-        ("class/infiniband_verbs/abi_version", "6"),
-        ("class/infiniband_verbs/uverbs0/ibdev", "mlx5_0"),
-        ("class/infiniband_verbs/uverbs0/dev", "231:192"),
-        ("class/infiniband_verbs/uverbs0/abi_version", "1"),
-        ("class/infiniband/mlx5_0/node_type", "1: CA"),
-        (
-            "class/infiniband/mlx5_0/device/modalias",
-            "pci:v000015B3d00001021sv000015B3sd00000001bc02sc07i00",
-        ),
-    ] {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().expect("below the root")).expect("a directory of the tree");
-        fs::write(&path, format!("{text}\n")).expect("a file of the tree");
-    }
+/// gdr with a card that executes and simulated GPUs; `gpus` is a merge patch onto the simulated machine `two`.
+fn gdr(gpus: &Value, directory: &Path) -> Gdr {
+    let sysfs = directory.join("sys");
+    let mut machine: Value = serde_json::from_slice(&fs::read(cuda::machine("two")).expect("a machine")).expect("JSON");
+    merge(&mut machine, &json!({"log": directory.join("log")}));
+    merge(&mut machine, gpus);
+    let file = directory.join("cuda.json");
+    fs::write(&file, machine.to_string()).expect("a file");
+    let library = cuda::build(Driver::Current).expect("the simulated CUDA");
+    let card = uverbs::card(&sysfs).expect("a card");
+    let environment = card.into_iter().chain(cuda::environment(&library, &file));
+    environment.fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value))
 }
 
-/// What the child answers, and which of CUDA's functions it called; `gpus` is a merge patch onto the simulated machine `two`.
+/// What the child answers, and which of CUDA's functions it called.
 fn tried(gpus: &Value) -> (Value, Vec<String>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let (sysfs, log) = (directory.path().join("sys"), directory.path().join("log"));
-    lay_out(&sysfs);
-    let mut machine: Value = serde_json::from_slice(&fs::read(cuda::machine("two")).expect("a machine")).expect("JSON");
-    merge(&mut machine, &json!({"log": log}));
-    merge(&mut machine, gpus);
-    let file = directory.path().join("cuda.json");
-    fs::write(&file, machine.to_string()).expect("a file");
-    let run = Gdr::new()
-        .env("LD_PRELOAD", uverbs::build().expect("the double of the uverbs node"))
-        .env("SYSFS_PATH", sysfs)
-        .env(
-            "LD_LIBRARY_PATH",
-            cuda::build(Driver::Current).expect("the simulated CUDA"),
-        )
-        .env("FAKE_CUDA", file)
-        .args(["__try-registration", "null"])
-        .run();
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    let answer = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout));
+    let log = directory.path().join("log");
+    let run = gdr(gpus, directory.path()).args(["__try-registration", "null"]).run();
     let calls = fs::read_to_string(log).expect("calls");
-    (answer, calls.lines().map(str::to_owned).collect())
+    (answer(&run), calls.lines().map(str::to_owned).collect())
+}
+
+fn answer(run: &Run) -> Value {
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
 }
 
 /// The finding on the sound machine, whose GPU and NIC the first of those are.
@@ -153,4 +136,82 @@ fn a_gpu_that_cannot_be_used_is_not_tried() {
     let (answer, _) = tried(&full);
     assert!(answer["tried"][0]["trial"]["not_tried"].is_object(), "{answer:#}");
     assert_eq!(*doorbell(&answer, 0), json!("registered"), "{answer:#}");
+}
+
+#[test]
+fn a_card_whose_pages_are_refused_says_so_and_one_without_pages_of_their_own_has_shared_ones() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    let denied = |pages: &str| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let gdr = gdr(&json!({}), directory.path()).env("FAKE_UVERBS_DENY", pages);
+        answer(&gdr.args(["__try-registration", "null"]).run())
+    };
+    let shared = denied("dynamic");
+    assert_eq!(*doorbell(&shared, 0), json!("registered"), "{shared:#}");
+    // The provider maps pages when it opens the device.
+    let none = denied("all");
+    let reason = doorbell(&none, 0)["closed"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with("mlx5_0 cannot be opened"), "{none:#}");
+    let found = judged(&none);
+    assert_eq!(found["outcome"], "unknown", "{found:#}");
+    assert!(found.to_string().contains("rdma.device"), "{found:#}");
+}
+
+#[test]
+fn a_probe_of_the_card_tells_first_that_its_doorbell_is_refused_and_leaves_out_what_needs_it() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    let probed = |gpus: &Value| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let run = gdr(gpus, directory.path())
+            // A port that is down ends what needs it at once, and rings as well as any.
+            .env("FAKE_UVERBS_PORT_DOWN", "1")
+            .args([
+                "probe", "async", "--quick", "--gpu", "0", "--hca", "mlx5", "--device", "mlx5_0:1",
+            ])
+            .args(["--format", "json"])
+            .run();
+        assert_eq!(run.code, 1, "{}", run.stderr);
+        let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+        report["results"].as_array().expect("results").clone()
+    };
+    let named = |results: &[Value], beginning: &str| {
+        let is_it = |result: &&Value| result["name"].as_str().is_some_and(|name| name.starts_with(beginning));
+        results.iter().filter(is_it).count()
+    };
+    let results = probed(&json!({}));
+    let first = &results[0];
+    assert_eq!(
+        (&first["name"], &first["verdict"], &first["backend"]),
+        (&json!("async.register"), &json!("ok"), &json!("cuda+mlx5")),
+        "{first:#}"
+    );
+    assert_eq!(
+        (named(&results, "async.doorbell"), named(&results, "async.loopback")),
+        (1, 1),
+        "{results:#?}"
+    );
+
+    let results = probed(&json!({"gpu": {"io_memory": 800}}));
+    let first = &results[0];
+    assert_eq!(first["verdict"], "impossible", "{results:#?}");
+    let why = first["reason"].as_str().unwrap_or_default();
+    for words in [
+        "mlx5_0",
+        "CUDA_ERROR_NOT_PERMITTED (800)",
+        "gdr fix peer-mapping",
+        "--hca proxy",
+    ] {
+        assert!(why.contains(words), "{why}");
+    }
+    assert_eq!(
+        (named(&results, "async.doorbell"), named(&results, "async.loopback")),
+        (0, 0),
+        "{results:#?}"
+    );
+    // What needs no card is there all the same.
+    assert_eq!(named(&results, "async.poll.host.latency"), 1, "{results:#?}");
 }

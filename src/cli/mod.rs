@@ -178,7 +178,7 @@ pub struct Doctor {
     #[arg(long, value_name = "KIND", value_enum)]
     pub platform: Option<Platform>,
 
-    /// Try the hardware too: map GPU memory for the CPU and verify it, and register some with each NIC
+    /// Try the hardware too: map GPU memory for the CPU and verify it, register some with each NIC, and the NICs' doorbells with the GPUs
     #[arg(long)]
     pub live: bool,
 

@@ -122,6 +122,54 @@ fn a_line_that_a_terminal_broke_is_read_whole() {
 }
 
 #[test]
+fn why_a_gpu_does_not_ring_a_doorbell_is_told_by_cudas_number() {
+    let matcher = matcher();
+    for (symptom, line) in [
+        // DeepEP's words; the number alone differs.
+        (
+            "uar-not-permitted",
+            "cudaHostRegister with IoMemory failed with error=800. GPU cannot map UAR of device mlx5_0. Skipping...",
+        ),
+        (
+            "uar-not-mappable",
+            "cudaHostRegister with IoMemory failed with error=304. GPU cannot map UAR of device mlx5_0. Skipping...",
+        ),
+        (
+            "uar-not-mappable",
+            "cudaHostRegister with IoMemory failed with error=801. GPU cannot map UAR of device mlx5_0. Skipping...",
+        ),
+        // The driver's, with its debug messages (osmemdesc.c).
+        (
+            "uar-not-permitted",
+            "NVRM: osCreateOsDescriptorFromIoMemory(): permission denied, allowPeermapping=0",
+        ),
+        // gdr's own.
+        (
+            "uar-not-permitted",
+            "its driver does not map the register: 4096 bytes at 0x7f00 were not registered: cuMemHostRegister: \
+             CUDA_ERROR_NOT_PERMITTED (800)",
+        ),
+        (
+            "uar-not-mappable",
+            "the GPU cannot ring the card's doorbell: 4096 bytes at 0x7f00 were not registered: cuMemHostRegister: \
+             CUDA_ERROR_NOT_SUPPORTED (801)",
+        ),
+        (
+            "uar-not-mappable",
+            "4096 bytes at 0x7f00 were not registered: cuMemHostRegister: CUDA_ERROR_OPERATING_SYSTEM (304)",
+        ),
+    ] {
+        let reading = matcher.read(line.as_bytes()).expect("memory is read");
+        let first = reading.matches.first().map(|found| found.symptom.as_str());
+        assert_eq!(first, Some(symptom), "{line}");
+        let other = ["uar-not-permitted", "uar-not-mappable"].map(|name| name == symptom);
+        let told =
+            ["uar-not-permitted", "uar-not-mappable"].map(|name| reading.matches.iter().any(|m| m.symptom == name));
+        assert_eq!(told, other, "{line}");
+    }
+}
+
+#[test]
 fn hostile_texts_are_read_to_their_end() {
     let matcher = matcher();
     let mut long = vec![b'a'; 3 << 20];

@@ -20,6 +20,7 @@ mod completion;
 mod context;
 mod direct;
 mod domain;
+mod doorbell;
 mod error;
 mod event;
 mod gid;

@@ -10,6 +10,7 @@ mod order;
 mod plan;
 mod poll;
 mod queues;
+mod register;
 mod session;
 mod supervise;
 #[cfg(test)]
@@ -105,9 +106,11 @@ fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     let gpu = task.target.open()?;
     let mut session = Session::new(task, gpu, teller)?;
     teller.tell(&Event::Gpu(Box::new(session.probed())))?;
-    let parts: &[Part] = match &task.card {
-        None => &[("validate.stream", order::run), ("async.poll", poll::run)],
-        Some(_) => &[
+    // Without its doorbell nothing of the card is.
+    let has_queues = task.card.is_some() && register::run(&session, teller)?;
+    let parts: &[Part] = match has_queues {
+        false => &[("validate.stream", order::run), ("async.poll", poll::run)],
+        true => &[
             ("validate.stream", order::run),
             ("async.poll", poll::run),
             ("async.doorbell", doorbell::run),

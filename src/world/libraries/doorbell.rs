@@ -1,6 +1,6 @@
 //! A trial of doorbells: the page of an mlx5 device's doorbell register is registered with a GPU, and given back at once.
 
-use ::verbs::{Domain, Error, QueuePairOptions, Transport};
+use ::verbs::{Domain, Error};
 use gpu::{Gpu, Lent, Registration};
 
 use super::verbs::refusal;
@@ -11,25 +11,14 @@ pub type Doorbell = Result<Lent, DoorbellTrial>;
 
 /// The doorbell of a device; none where it is no mlx5 device. Which it is libmlx5 alone tells: without it any may be one.
 pub fn of(domain: &Domain) -> Option<Doorbell> {
-    match page(domain) {
-        Ok(page) => Some(Ok(page)),
+    match domain.doorbell() {
+        Ok(register) => Some(Ok(register.pages)),
         Err(Error::NotMlx5 { .. }) => None,
         Err(error @ (Error::Library(_) | Error::Missing { .. })) => Some(Err(DoorbellTrial::NoLibrary {
             reason: refusal(&error).reason,
         })),
         Err(error) => Some(Err(DoorbellTrial::Withheld(refusal(&error)))),
     }
-}
-
-/// As gdsync makes its queue pairs: in a domain of one thread, where the provider has any.
-fn page(domain: &Domain) -> Result<Lent, Error> {
-    let queue = domain.context().completions(1)?;
-    // Of all that is asked here this alone is safe to ask of any make of device, and says which it is.
-    queue.direct()?;
-    let domain = domain.of_one_thread().unwrap_or_else(|_| domain.clone());
-    let options = QueuePairOptions::of(Transport::Rc, 1);
-    let pair = domain.direct_queue_pair(options, &queue, &queue)?;
-    Ok(pair.direct()?.register.pages)
 }
 
 /// Registers it with a GPU.
