@@ -39,6 +39,10 @@ pub enum Request {
     Async(Box<asynchronous::Task>),
 }
 
+/// Said of a GPU that refuses a context.
+const COMPUTE_MODE: &str = "; in exclusive compute mode one process alone may use it, in prohibited mode none: nvidia-smi \
+                            --query-gpu=compute_mode,mig.mode.current --format=csv";
+
 /// A GPU to work on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
@@ -61,6 +65,15 @@ impl Target {
             Some(ordinal) => Gpu::open(ordinal),
             None => Ok(Gpu::sim()),
         }
+    }
+
+    /// Why one cannot be opened, with what may lie behind it.
+    pub fn refused(error: &gpu::Error) -> String {
+        let mut why = gpu::sentence(error);
+        if matches!(error.kind(), gpu::Kind::Busy | gpu::Kind::Invalid) {
+            why.push_str(COMPUTE_MODE);
+        }
+        why
     }
 
     /// What does a copy by the driver: `cuda`, or its simulation.

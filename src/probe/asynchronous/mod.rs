@@ -1,12 +1,14 @@
 //! `gdr probe async`: GPUDirect Async. What a stream does in order, how soon it sees a word that the CPU writes, and a card's queues
-//! that it drives: doorbells it rings and completions it waits for, with kernels between.
+//! that it drives: doorbells it rings and completions it waits for, with kernels between; and a second process with streams and queues of its
+//! own on the same GPU, to which messages go and from which they come back.
 //!
-//! [`run`] is the parent's side, a child for each GPU; [`answer`] is the child's.
+//! [`run`] is the parent's side, a child for each GPU, and then two; [`answer`] is the child's.
 
 mod doorbell;
 mod expected;
 mod loopback;
 mod order;
+mod pingpong;
 mod plan;
 mod poll;
 mod queues;
@@ -21,6 +23,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 pub use expected::expected;
+use pingpong::Which;
 use session::Session;
 pub use supervise::{Behind, By, Options, run};
 
@@ -80,10 +83,15 @@ pub struct Task {
     pub card: Option<Card>,
     /// How much, and how long.
     pub terms: Terms,
+    /// Of the two processes of `async.pingpong` this one, and nothing else.
+    pub pingpong: Option<Which>,
 }
 
 /// Probes one GPU.
 pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
+    if let Some(which) = task.pingpong {
+        return pingpong::answer(which, task, teller);
+    }
     match probe(task, teller) {
         Ok(()) => Ok(()),
         // Nobody hears it any more.

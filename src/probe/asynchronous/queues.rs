@@ -1,4 +1,4 @@
-//! A queue pair that is connected to itself, and memory that its card moves.
+//! A queue pair, connected to itself or to another process's, and memory that its card moves.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use gdsync::hca::mlx5::Mlx5Hca;
 use gdsync::hca::port::Options;
 use gdsync::hca::proxy::ProxyHca;
 use gdsync::hca::sim::SimHca;
-use gdsync::hca::{Access, Hca, Patience, QueuePair, Region, Request};
+use gdsync::hca::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
 use gdsync::queue::Waiting;
 use gdsync::wire::Completion;
 use verbs::Context;
@@ -51,8 +51,15 @@ fn opened(port: &Port) -> Result<(Context, Options), Trouble> {
 }
 
 impl Queues {
-    /// On a card, with room for so many messages at once, each of two blocks at most.
+    /// On a card, connected to itself, with room for so many messages at once, each of two blocks at most.
     pub fn new(session: &Session<'_>, card: Box<dyn Hca>, messages: u32) -> Result<Self, Trouble> {
+        let queues = Self::alone(session, card, messages)?;
+        queues.connect(queues.pair.endpoint)?;
+        Ok(queues)
+    }
+
+    /// The same, connected to nobody.
+    pub fn alone(session: &Session<'_>, card: Box<dyn Hca>, messages: u32) -> Result<Self, Trouble> {
         let depth = messages.next_power_of_two();
         let pair = card.create(&Request {
             send_blocks: depth * 2,
@@ -66,8 +73,12 @@ impl Queues {
             },
             ..Request::default()
         })?;
-        card.connect(pair.endpoint, pair.endpoint, Patience::default())?;
         Ok(Self { pair, card })
+    }
+
+    /// Connects it.
+    pub fn connect(&self, far: Endpoint) -> Result<(), Trouble> {
+        Ok(self.card.connect(self.pair.endpoint, far, Patience::default())?)
     }
 
     /// Registers all of a place for everything.

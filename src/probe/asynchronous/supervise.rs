@@ -1,6 +1,6 @@
 //! The parent's side: a child for each GPU.
 
-use super::{Card, Task};
+use super::{Card, Task, pingpong};
 use crate::model::ProbeReport;
 use crate::probe::rdma::{self, Named};
 use crate::probe::request::{Request, Target};
@@ -115,9 +115,16 @@ fn work(
             target,
             card,
             terms: options.scope.terms.clone(),
+            pingpong: None,
         };
         let subject = task.target.subject.clone();
-        if !children.run(&subject, &Request::Async(Box::new(task)), &[])?.go_on {
+        let ran = children.run(&subject, &Request::Async(Box::new(task.clone())), &[])?;
+        if !ran.go_on {
+            break;
+        }
+        // Where one process could not do its work, two cannot either.
+        let opened = |report: &ProbeReport| report.gpus.iter().any(|gpu| gpu.subject == subject);
+        if task.card.is_some() && ran.whole && opened(children.report) && !pingpong::between(children, &task)? {
             break;
         }
     }

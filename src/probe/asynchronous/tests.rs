@@ -35,6 +35,7 @@ fn task() -> Task {
             // The least there is: what never comes is to end soon.
             patience: Duration::ZERO,
         },
+        pingpong: None,
     }
 }
 

@@ -1,12 +1,13 @@
 //! The GPUs of a task, each opened when it is first wanted, and kept.
 
-use gpu::{Allocation, Attribute, DeviceMemory, Gpu, Kind, Stream};
+use gpu::{Allocation, Attribute, DeviceMemory, Gpu, Stream};
 
 use super::{Pair, Task, Unit};
 use crate::probe::depth::SIMULATED;
 use crate::probe::events::{Event, Teller};
 use crate::probe::integrity::{Seeds, by_kernel, fill};
 use crate::probe::lanes::{Gate, Lane, Runs, measure};
+use crate::probe::request::Target;
 use crate::probe::sampling::Budget;
 use crate::probe::trouble::Trouble;
 use crate::probe::verdict::{Promise, Subject};
@@ -85,10 +86,7 @@ impl<'a> Cluster<'a> {
                     Opened::Open(Box::new(member))
                 }
                 Err(error) => {
-                    let mut why = gpu::sentence(&error);
-                    if matches!(error.kind(), Kind::Busy | Kind::Invalid) {
-                        why.push_str(COMPUTE_MODE);
-                    }
+                    let why = Target::refused(&error);
                     let about = target.about(target.cuda(), None);
                     teller.result(about.impossible("gpu", None, true, why.clone()))?;
                     Opened::Refused(why)
@@ -180,12 +178,8 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// Said of a GPU that refuses a context.
-const COMPUTE_MODE: &str = "; in exclusive compute mode one process alone may use it, in prohibited mode none: nvidia-smi \
-                            --query-gpu=compute_mode,mig.mode.current --format=csv";
-
 impl Member {
-    fn open(target: &crate::probe::request::Target) -> Result<Self, gpu::Error> {
+    fn open(target: &Target) -> Result<Self, gpu::Error> {
         Self::of(target.open()?)
     }
 

@@ -6,7 +6,7 @@ use crate::model::ProbeResult;
 use crate::render::Style;
 
 /// A latency by its name, and what it is.
-const ROWS: [(&str, &str); 5] = [
+const ROWS: [(&str, &str); 7] = [
     (
         "async.poll.host.latency",
         "a stream sees a word in host memory, and answers",
@@ -21,6 +21,14 @@ const ROWS: [(&str, &str); 5] = [
         "a message round the loop, by the stream",
     ),
     ("async.loopback.cpu.latency", "a message round the loop, by the CPU"),
+    (
+        "async.pingpong.stream.latency",
+        "a message to another process, by the streams",
+    ),
+    (
+        "async.pingpong.cpu.latency",
+        "a message to another process, by the CPUs",
+    ),
 ];
 
 /// The figures of one GPU.
@@ -72,5 +80,5 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
 }
 
 fn name_is_of_messages(name: &str) -> bool {
-    name.starts_with("async.loopback.")
+    name.starts_with("async.loopback.") || name.starts_with("async.pingpong.")
 }

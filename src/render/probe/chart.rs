@@ -160,7 +160,7 @@ fn rdma(report: &ProbeReport) -> Vec<Panel> {
     subjects.iter().map(panel).collect()
 }
 
-/// Two for each GPU: how the times of words are spread, and those of messages.
+/// Three for each GPU: how the times of words are spread, those of messages, and those of messages between two processes.
 fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
     let words: &[(&str, Look, &str)] = &[
         ("async.poll.host.latency", Look::First, "a word in host memory"),
@@ -171,6 +171,10 @@ fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
         ("async.loopback.stream.latency", Look::First, "driven by the stream"),
         ("async.loopback.cpu.latency", Look::Third, "driven by the CPU"),
     ];
+    let between: &[(&str, Look, &str)] = &[
+        ("async.pingpong.stream.latency", Look::First, "driven by the streams"),
+        ("async.pingpong.cpu.latency", Look::Third, "driven by the CPUs"),
+    ];
     let spread = |subject: &str, name: &str| -> Vec<(f64, f64)> {
         let mut results = report.results.iter();
         let found = results.find(|result| result.subject == subject && result.name == name);
@@ -179,7 +183,12 @@ fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
         buckets.iter().map(middle).collect()
     };
     let gpus = report.gpus.iter();
-    gpus.flat_map(|gpu| [("a stream sees a word", words), ("messages", messages)].map(|part| (gpu, part)))
+    let parts = [
+        ("a stream sees a word", words),
+        ("messages", messages),
+        ("messages between two processes", between),
+    ];
+    gpus.flat_map(|gpu| parts.map(|part| (gpu, part)))
         .map(|(gpu, (title, ways))| Panel {
             title: format!("{}: {title}", gpu.subject),
             lines: ways
