@@ -1,8 +1,12 @@
 //! The shapes that cross the C border, as the headers under `include/` have them. Sizes and offsets: those GCC gives the headers
 //! of libgdsync 2.2 on x86_64. Enumerations are 32-bit integers here: C may put any number into them.
 
+mod queue;
+
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::offset_of;
+
+pub use queue::*;
 
 /// `GDS_API_VERSION`: major << 16 | minor.
 pub const API_VERSION: c_int = 2 << 16 | 2;
@@ -83,7 +87,7 @@ pub struct WriteMemory {
 #[repr(C)]
 pub union What {
     /// Of `GDS_TAG_SEND` and `GDS_TAG_WAIT`: a pointer to a request.
-    pub request: *mut c_void,
+    pub request: *mut Request,
     /// Of `GDS_TAG_WAIT_VALUE32`.
     pub wait32: WaitValue32,
     /// Of `GDS_TAG_WRITE_VALUE32`.

@@ -18,8 +18,22 @@ pub(crate) struct Environment {
     /// `GDS_DISABLE_WRITEMEMORY`: nothing comes of it, since no public CUDA has the operation that it turns off; memory is
     /// written in words.
     pub(crate) no_write_memory: bool,
+    /// `GDS_HCA`: who is behind queue pairs; of this library alone.
+    pub(crate) hca: Hca,
     /// `GDS_ENABLE_DUMP_MEMOPS`: each batch that is put into a stream is told.
     pub(crate) dump: bool,
+}
+
+/// Who is behind queue pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Hca {
+    /// Whoever fits the device.
+    #[default]
+    Fitting,
+    /// `proxy`: a thread, with any device.
+    Proxy,
+    /// `mlx5`: the card itself.
+    Mlx5,
 }
 
 /// This process's.
@@ -34,6 +48,11 @@ pub(crate) fn environment() -> &'static Environment {
             no_remote_flush: is_set("GDS_DISABLE_REMOTE_FLUSH"),
             no_write_memory: is_set("GDS_DISABLE_WRITEMEMORY"),
             dump: is_set("GDS_ENABLE_DUMP_MEMOPS"),
+            hca: match std::env::var("GDS_HCA").as_deref() {
+                Ok("proxy") => Hca::Proxy,
+                Ok("mlx5") => Hca::Mlx5,
+                _ => Hca::Fitting,
+            },
         }
     })
 }

@@ -8,18 +8,36 @@ use crate::refusal::Refusal;
 
 /// Runs `body`; 0, or the errno of what went wrong, with a line in the log.
 pub(crate) fn call(function: &'static str, body: impl FnOnce() -> Result<(), Refusal>) -> c_int {
+    match run(function, body) {
+        Ok(()) => 0,
+        Err(errno) => errno,
+    }
+}
+
+/// Runs `body`; what it counted, or the errno with a minus.
+pub(crate) fn count(function: &'static str, body: impl FnOnce() -> Result<c_int, Refusal>) -> c_int {
+    run(function, body).unwrap_or_else(|errno| -errno)
+}
+
+/// Runs `body`; what it made, or NULL and `errno`.
+pub(crate) fn made<T>(function: &'static str, body: impl FnOnce() -> Result<*mut T, Refusal>) -> *mut T {
+    run(function, body).unwrap_or_else(|errno| {
+        // SAFETY: it is the calling thread's own.
+        unsafe { *libc::__errno_location() = errno };
+        std::ptr::null_mut()
+    })
+}
+
+fn run<T>(function: &'static str, body: impl FnOnce() -> Result<T, Refusal>) -> Result<T, c_int> {
     // What a panic leaves half done is guarded by locks that are taken over as they are: their data is changed by single
     // inserts and removals only.
-    match catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Refusal::Panicked)) {
-        Ok(()) => 0,
-        Err(refusal) => {
-            let words = gpu::sentence(&refusal);
-            log::say(
-                Level::Error,
-                function,
-                format_args!("{words} (errno {})", refusal.errno()),
-            );
-            refusal.errno()
-        }
-    }
+    let refusal = match catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Refusal::Panicked)) {
+        Ok(result) => return Ok(result),
+        Err(refusal) => refusal,
+    };
+    // Programs post until a queue is full, poll and go on.
+    let level = if refusal.is_usual() { Level::Debug } else { Level::Error };
+    let words = gpu::sentence(&refusal);
+    log::say(level, function, format_args!("{words} (errno {})", refusal.errno()));
+    Err(refusal.errno())
 }

@@ -1,8 +1,10 @@
 //! A C program's descriptors made into the core's: each is looked at, and each word found, before anything is done.
 
-use engine::descriptor::Descriptor;
+use engine::descriptor::{self, Capabilities, Descriptor, Further, Impossible, Step};
+use engine::queue::{Step as Ring, Wait};
 
 use crate::abi;
+use crate::claims::Claims;
 use crate::flags::{self, MemoryType};
 use crate::refusal::Refusal;
 
@@ -35,23 +37,62 @@ pub(crate) unsafe fn given<'a>(count: usize, list: *const abi::Descriptor) -> Re
     Ok(unsafe { std::slice::from_raw_parts(list, count) })
 }
 
-/// Makes the core's list; `find` gives where a word is, or the first of as many bytes, in the terms of whoever does the list.
+/// The core's list, and which of the program's descriptors each of it came from.
+pub(crate) struct List<A> {
+    pub(crate) made: Vec<Descriptor<A>>,
+    from: Vec<usize>,
+}
+
+/// Where things are, in the terms of whoever does a list.
+pub(crate) trait Finds<A> {
+    /// A word that the program named, or the first of as many bytes.
+    fn word(&mut self, address: usize, bytes: usize, memory: MemoryType) -> Result<A, Refusal>;
+    /// A word of a queue.
+    fn place(&mut self, place: &engine::Place) -> A;
+}
+
+/// Makes the core's list. Requests are given away to `claims`.
 ///
 /// # Safety
 ///
 /// Of each descriptor the member of its tag is filled in, and what a write of memory copies can be read.
 pub(crate) unsafe fn read<A>(
     given: &[abi::Descriptor],
-    mut find: impl FnMut(usize, usize, MemoryType) -> Result<A, Refusal>,
-) -> Result<Vec<Descriptor<A>>, Refusal> {
-    let each = given.iter().enumerate().map(|(position, given)| {
+    claims: &mut Claims,
+    finds: &mut impl Finds<A>,
+) -> Result<List<A>, Refusal> {
+    let mut list = List {
+        made: Vec::with_capacity(given.len()),
+        from: Vec::with_capacity(given.len()),
+    };
+    for (position, given) in given.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { one(given, &mut find) }.map_err(|source| Refusal::Descriptor {
+        let read = unsafe { one(given, claims, finds, &mut list.made) };
+        read.map_err(|source| Refusal::Descriptor {
             position,
             source: Box::new(source),
+        })?;
+        list.from.resize(list.made.len(), position);
+    }
+    Ok(list)
+}
+
+impl<A: Further> List<A> {
+    /// The steps that say the same.
+    pub(crate) fn steps(&self, can: Capabilities) -> Result<Vec<Step<A>>, Refusal> {
+        descriptor::steps(&self.made, can).map_err(|impossible| {
+            let of = |position: usize| self.from.get(position).copied().unwrap_or(position);
+            let source = match impossible {
+                Impossible::Words(position) => Impossible::Words(of(position)),
+                Impossible::Nor(position) => Impossible::Nor(of(position)),
+                Impossible::Bytes { position, bytes } => Impossible::Bytes {
+                    position: of(position),
+                    bytes,
+                },
+            };
+            Refusal::Impossible { source }
         })
-    });
-    each.collect()
+    }
 }
 
 /// # Safety
@@ -59,30 +100,32 @@ pub(crate) unsafe fn read<A>(
 /// As [`read`].
 unsafe fn one<A>(
     given: &abi::Descriptor,
-    find: &mut impl FnMut(usize, usize, MemoryType) -> Result<A, Refusal>,
-) -> Result<Descriptor<A>, Refusal> {
-    match given.tag {
+    claims: &mut Claims,
+    finds: &mut impl Finds<A>,
+    made: &mut Vec<Descriptor<A>>,
+) -> Result<(), Refusal> {
+    made.push(match given.tag {
         abi::TAG_WAIT_VALUE32 => {
             // SAFETY: the tag says which member it is.
             let wait = unsafe { given.what.wait32 };
             let memory = wait_memory(wait.flags)?;
             let compare = flags::compare(wait.cond_flags)?;
-            Ok(Descriptor::Wait32 {
-                at: find(flags::word("ptr", wait.ptr.cast())?, 4, memory)?,
+            Descriptor::Wait32 {
+                at: finds.word(flags::word("ptr", wait.ptr.cast())?, 4, memory)?,
                 value: wait.value,
                 compare,
                 flush: wait.flags & abi::WAIT_POST_FLUSH_REMOTE != 0,
-            })
+            }
         }
         abi::TAG_WRITE_VALUE32 => {
             // SAFETY: as above.
             let write = unsafe { given.what.write32 };
             let memory = write_memory(write.flags)?;
-            Ok(Descriptor::Write32 {
-                at: find(flags::word("ptr", write.ptr.cast())?, 4, memory)?,
+            Descriptor::Write32 {
+                at: finds.word(flags::word("ptr", write.ptr.cast())?, 4, memory)?,
                 value: write.value,
                 barrier: write.flags & abi::WRITE_PRE_BARRIER_SYS != 0,
-            })
+            }
         }
         abi::TAG_WRITE_MEMORY => {
             // SAFETY: as above.
@@ -93,22 +136,83 @@ unsafe fn one<A>(
             if write.src.is_null() {
                 return Err(Refusal::Null { what: "src" });
             }
-            let at = find(to, count, memory)?;
+            let at = finds.word(to, count, memory)?;
             // SAFETY: not NULL, at most 1024, and the caller promises that they can be read.
             let bytes = unsafe { std::slice::from_raw_parts(write.src, count) };
-            Ok(Descriptor::Write {
+            Descriptor::Write {
                 at,
                 bytes: bytes.to_vec(),
                 before: write.flags & abi::WRITE_MEMORY_PRE_BARRIER_SYS != 0,
                 after: write.flags & abi::WRITE_MEMORY_POST_BARRIER_SYS != 0,
-            })
+            }
         }
-        tag @ (abi::TAG_SEND | abi::TAG_WAIT) => Err(Refusal::NotYet { tag }),
-        other => Err(Refusal::Value {
-            of: "gds_tag_t",
-            value: other.into(),
-        }),
+        abi::TAG_SEND => {
+            // SAFETY: as above.
+            let steps = unsafe { claims.send(given.what.request) }?;
+            made.extend(steps.iter().map(|step| rings(step, finds)));
+            return Ok(());
+        }
+        abi::TAG_WAIT => {
+            // SAFETY: as above.
+            let (wait, appended) = unsafe { claims.wait(given.what.request) }?;
+            return waits(&wait, &appended, finds, made);
+        }
+        other => {
+            return Err(Refusal::Value {
+                of: "gds_tag_t",
+                value: other.into(),
+            });
+        }
+    });
+    Ok(())
+}
+
+/// A step that rings a doorbell.
+fn rings<A>(step: &Ring, finds: &mut impl Finds<A>) -> Descriptor<A> {
+    let barrier = false;
+    match step {
+        Ring::Write32 { place, value } => Descriptor::Write32 {
+            at: finds.place(place),
+            value: *value,
+            barrier,
+        },
+        Ring::Barrier => Descriptor::Barrier,
+        Ring::Write64 { place, value } => Descriptor::Write64 {
+            at: finds.place(place),
+            value: *value,
+            barrier,
+        },
     }
+}
+
+/// The wait for a completion, the word that lets the CPU poll it, and what the program appended, at addresses of the GPU. What the
+/// card wrote before the completion is visible then.
+fn waits<A>(
+    wait: &Wait,
+    appended: &[(usize, u32)],
+    finds: &mut impl Finds<A>,
+    made: &mut Vec<Descriptor<A>>,
+) -> Result<(), Refusal> {
+    let (value, compare) = wait.condition();
+    made.push(Descriptor::Wait32 {
+        at: finds.place(wait.word()),
+        value,
+        compare,
+        flush: true,
+    });
+    made.push(Descriptor::Write32 {
+        at: finds.place(wait.busy()),
+        value: 0,
+        barrier: false,
+    });
+    for &(word, value) in appended {
+        made.push(Descriptor::Write32 {
+            at: finds.word(word, 4, MemoryType::Gpu)?,
+            value,
+            barrier: false,
+        });
+    }
+    Ok(())
 }
 
 /// The memory type of a wait's flags.

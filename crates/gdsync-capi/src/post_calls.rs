@@ -3,14 +3,16 @@
 use std::ffi::{c_int, c_void};
 
 use engine::cpu;
-use engine::descriptor::{self, Capabilities, Step};
+use engine::descriptor::{Capabilities, Step};
 use gpu::pointer::{self, MemoryKind};
 use gpu::{DevicePtr, MemoryOperation, Registration, foreign};
 
 use crate::abi::Descriptor;
+use crate::claims::Claims;
 use crate::cpu::{Place, Words};
 use crate::environment::environment;
 use crate::flags::MemoryType;
+use crate::list::Finds;
 use crate::log::{self, Level};
 use crate::refusal::Refusal;
 use crate::registry::Lookup;
@@ -19,8 +21,9 @@ use crate::{device, guard, list, mapped};
 /// Puts a list into a stream, in order. Either all of it is looked at and found well, or nothing is put in; where the list makes
 /// more than 255 of CUDA's operations and CUDA refuses one of the later batches, those before it are in.
 ///
-/// Returns 0; `EINVAL` for flags other than 0, NULL, an unknown tag or what `gds_prepare_…` refuses; `ENOSYS` for send and wait
-/// requests; otherwise what CUDA's answer comes to (`EPERM` for what it does not support or permit).
+/// Returns 0; `EINVAL` for flags other than 0, NULL, an unknown tag or what `gds_prepare_…` refuses, and for requests that were posted
+/// before, are over, or are none; otherwise what CUDA's answer comes to (`EPERM` for what it does not support or permit). A request
+/// of a list that was refused may be posted again.
 ///
 /// # Safety
 ///
@@ -37,23 +40,37 @@ pub unsafe extern "C" fn gds_stream_post_descriptors(
         no_flags(flags)?;
         // SAFETY: the caller's promise.
         let given = unsafe { list::given(n_descs, descs) }?;
-        if given.is_empty() {
-            return Ok(());
-        }
-        let can = device::capabilities()?;
-        let mut lookup = Lookup::default();
-        // SAFETY: as above, and the words are memory.
-        let list = unsafe { list::read(given, |word, bytes, memory| for_gpu(&mut lookup, word, bytes, memory)) }?;
-        let steps = descriptor::steps(&list, can).map_err(|source| Refusal::Impossible { source })?;
-        // SAFETY: the caller promises that the words stay until the stream has done them.
-        let operations: Vec<MemoryOperation> = steps.iter().map(|&step| unsafe { operation(step) }).collect();
-        // SAFETY: as above, of the stream too.
-        let put = unsafe { foreign::batch(stream, &operations) };
-        if environment().dump || put.is_err() {
-            dump(&steps);
-        }
-        put.map_err(Refusal::cuda("put the list into the stream"))
+        // SAFETY: as above.
+        unsafe { on_stream(stream, given) }
     })
+}
+
+/// Puts a list into a stream.
+///
+/// # Safety
+///
+/// As [`gds_stream_post_descriptors`].
+pub(crate) unsafe fn on_stream(stream: *mut c_void, given: &[Descriptor]) -> Result<(), Refusal> {
+    if given.is_empty() {
+        return Ok(());
+    }
+    let can = device::capabilities()?;
+    let mut claims = Claims::default();
+    // SAFETY: the caller's promise; the words are memory.
+    let list = unsafe { list::read(given, &mut claims, &mut ForGpu(Lookup::default())) }?;
+    let steps = list.steps(can)?;
+    // SAFETY: the caller promises that the words stay until the stream has done them; those of queues are kept.
+    let operations: Vec<MemoryOperation> = steps.iter().map(|&step| unsafe { operation(step) }).collect();
+    // SAFETY: as above, of the stream too.
+    let put = unsafe { foreign::batch(stream, &operations) };
+    if environment().dump || put.is_err() {
+        dump(&steps);
+    }
+    put.map_err(Refusal::cuda("put the list into the stream"))?;
+    for pair in claims.keep() {
+        pair.wake();
+    }
+    Ok(())
 }
 
 /// Has the CPU do a list, in order; it returns when the last word is written. A wait lasts as long as it takes.
@@ -70,14 +87,30 @@ pub unsafe extern "C" fn gds_post_descriptors(n_descs: usize, descs: *mut Descri
         // SAFETY: the caller's promise.
         let given = unsafe { list::given(n_descs, descs) }?;
         // SAFETY: as above.
-        let list = unsafe { list::read(given, for_cpu) }?;
-        let steps = descriptor::steps(&list, Capabilities::ALL).map_err(|source| Refusal::Impossible { source })?;
-        // SAFETY: the caller promises that the words are there; those of GPUs were found.
-        let words = unsafe { Words::new() };
-        cpu::run(&steps, &words, None)?;
-        words.settle();
-        Ok(())
+        unsafe { by_cpu(given) }
     })
+}
+
+/// Has the CPU do a list.
+///
+/// # Safety
+///
+/// As [`gds_post_descriptors`].
+pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), Refusal> {
+    let mut claims = Claims::default();
+    // SAFETY: the caller's promise.
+    let list = unsafe { list::read(given, &mut claims, &mut ForCpu) }?;
+    let steps = list.steps(Capabilities::ALL)?;
+    // What is done from here on is not taken back.
+    let pairs = claims.keep();
+    // SAFETY: the caller promises that the words are there; those of GPUs were found, and those of queues are kept.
+    let words = unsafe { Words::new() };
+    cpu::run(&steps, &words, None)?;
+    words.settle();
+    for pair in pairs {
+        pair.serve();
+    }
+    Ok(())
 }
 
 fn no_flags(flags: c_int) -> Result<(), Refusal> {
@@ -87,31 +120,51 @@ fn no_flags(flags: c_int) -> Result<(), Refusal> {
     }
 }
 
-/// Where the GPU sees a word, which is memory: the caller's promise.
-fn for_gpu(lookup: &mut Lookup, word: usize, bytes: usize, memory: MemoryType) -> Result<DevicePtr, Refusal> {
-    let how = match memory {
-        MemoryType::Gpu => return Ok(DevicePtr::new(word as u64)),
-        MemoryType::Host => Registration::Memory,
-        MemoryType::Io => Registration::Registers,
-    };
-    // SAFETY: whoever posts a list promises that its words are memory, and stay that.
-    unsafe { lookup.device_address(word, bytes, how) }
+/// For a stream.
+struct ForGpu(Lookup);
+
+impl Finds<DevicePtr> for ForGpu {
+    fn word(&mut self, address: usize, bytes: usize, memory: MemoryType) -> Result<DevicePtr, Refusal> {
+        let how = match memory {
+            MemoryType::Gpu => return Ok(DevicePtr::new(address as u64)),
+            MemoryType::Host => Registration::Memory,
+            MemoryType::Io => Registration::Registers,
+        };
+        // SAFETY: whoever posts a list promises that its words are memory, and stay that.
+        unsafe { self.0.device_address(address, bytes, how) }
+    }
+
+    fn place(&mut self, place: &engine::Place) -> DevicePtr {
+        place.device_address()
+    }
 }
 
-/// Where the CPU sees a word.
-fn for_cpu(word: usize, bytes: usize, memory: MemoryType) -> Result<Place, Refusal> {
-    let place = |address, is_far| Ok(Place { address, is_far });
-    match memory {
-        MemoryType::Host => place(word, false),
-        MemoryType::Io => place(word, true),
-        MemoryType::Gpu => {
-            if let Some(address) = mapped::host_address(word, bytes) {
-                return place(address, true);
+/// For the CPU.
+struct ForCpu;
+
+impl Finds<Place> for ForCpu {
+    fn word(&mut self, address: usize, bytes: usize, memory: MemoryType) -> Result<Place, Refusal> {
+        let place = |address, is_far| Ok(Place { address, is_far });
+        match memory {
+            MemoryType::Host => place(address, false),
+            MemoryType::Io => place(address, true),
+            MemoryType::Gpu => {
+                if let Some(address) = mapped::host_address(address, bytes) {
+                    return place(address, true);
+                }
+                match pointer::describe(DevicePtr::new(address as u64)) {
+                    Ok(known) if matches!(known.kind, MemoryKind::Host | MemoryKind::Managed) => place(address, false),
+                    _ => Err(Refusal::Unreachable { address }),
+                }
             }
-            match pointer::describe(DevicePtr::new(word as u64)) {
-                Ok(known) if matches!(known.kind, MemoryKind::Host | MemoryKind::Managed) => place(word, false),
-                _ => Err(Refusal::Unreachable { address: word }),
-            }
+        }
+    }
+
+    /// Queues lie in host memory (`gds_create_qp`), where an address is the CPU's.
+    fn place(&mut self, place: &engine::Place) -> Place {
+        Place {
+            address: place.address() as usize,
+            is_far: false,
         }
     }
 }

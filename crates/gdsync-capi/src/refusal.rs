@@ -29,8 +29,35 @@ pub(crate) enum Refusal {
     Count { count: usize },
     #[error("descriptor {position}")]
     Descriptor { position: usize, source: Box<Refusal> },
-    #[error("this library has no send and no wait requests yet (tag {tag})")]
-    NotYet { tag: u32 },
+    #[error("this is no request that gds_prepare_send or gds_prepare_wait_cq filled in, or it was changed since")]
+    Request,
+    #[error("this {what} is none that is there: it was destroyed, or never made by gds_create_qp")]
+    Gone { what: &'static str },
+    #[error("the request was {why}")]
+    Spent { why: &'static str },
+    #[error("{what} {value} is out of bounds: {bounds}")]
+    Bounds {
+        what: &'static str,
+        value: i64,
+        bounds: &'static str,
+    },
+    #[error("{what} is not supported: {why}")]
+    Unsupported { what: &'static str, why: &'static str },
+    #[error(
+        "queues of the mlx5 card {device} that the GPU rings itself are not in this library yet: GDS_HCA=proxy has a thread ring for it"
+    )]
+    NoDirectQueues { device: String },
+    #[error("the queue is full: {full} requests are under way; poll completions first")]
+    Full { full: u32 },
+    #[error("cannot {what}")]
+    Engine {
+        what: &'static str,
+        source: Box<engine::Error>,
+    },
+    #[error("cannot {what}")]
+    Verbs { what: &'static str, source: verbs::Error },
+    #[error("verbs refuse the change of state: {source}")]
+    Change { source: std::io::Error },
     #[error("the list cannot be done")]
     Impossible { source: engine::descriptor::Impossible },
     #[error(
@@ -57,18 +84,44 @@ impl Refusal {
         move |source| Self::Cuda { what, source }
     }
 
+    /// Names what the engine was to do.
+    pub(crate) fn engine(what: &'static str) -> impl Fn(engine::Error) -> Self {
+        move |source| Self::Engine {
+            what,
+            source: Box::new(source),
+        }
+    }
+
+    /// Names what verbs were to do.
+    pub(crate) fn verbs(what: &'static str) -> impl Fn(verbs::Error) -> Self {
+        move |source| Self::Verbs { what, source }
+    }
+
+    /// Whether it is what programs meet all the time, and try again.
+    pub(crate) fn is_usual(&self) -> bool {
+        matches!(self, Self::Full { .. })
+    }
+
     /// Always positive.
     pub(crate) fn errno(&self) -> c_int {
         match self {
             Self::Descriptor { source, .. } => source.errno(),
-            Self::NotYet { .. } => libc::ENOSYS,
+            Self::Unsupported { .. } | Self::NoDirectQueues { .. } => libc::EOPNOTSUPP,
+            Self::Full { .. } => libc::ENOMEM,
+            Self::Engine { source, .. } => of_engine(source),
+            Self::Verbs { source, .. } => of_verbs(source),
+            Self::Change { source } => positive(source.raw_os_error()),
             Self::Unreachable { .. } => libc::EFAULT,
             Self::HostMemory { .. } => libc::ENOMEM,
             Self::Panicked => libc::EIO,
             // Whatever it says, 0 would mean that all is well.
-            Self::Map { source } => Some(source.errno()).filter(|&errno| errno > 0).unwrap_or(libc::EIO),
+            Self::Map { source } => positive(Some(source.errno())),
             Self::Cuda { source, .. } => of_cuda(source.kind()),
             Self::Null { .. }
+            | Self::Request
+            | Self::Gone { .. }
+            | Self::Spent { .. }
+            | Self::Bounds { .. }
             | Self::Value { .. }
             | Self::MemoryType { .. }
             | Self::Flags { .. }
@@ -90,6 +143,30 @@ impl From<engine::cpu::Undone<NotReached>> for Refusal {
             // Without patience no wait is late.
             engine::cpu::Undone::Late { .. } => Self::Panicked,
         }
+    }
+}
+
+fn positive(errno: Option<c_int>) -> c_int {
+    errno.filter(|&errno| errno > 0).unwrap_or(libc::EIO)
+}
+
+fn of_engine(error: &engine::Error) -> c_int {
+    use engine::hca::proxy::Error as Proxy;
+    match error {
+        engine::Error::Full { .. } | engine::Error::WaitsFull { .. } => libc::ENOMEM,
+        engine::Error::Wire(_) | engine::Error::Transport { .. } | engine::Error::NotLast { .. } => libc::EINVAL,
+        engine::Error::Gpu { source, .. } => of_cuda(source.kind()),
+        engine::Error::Overrun { .. } => libc::EOVERFLOW,
+        engine::Error::Proxy(Proxy::Verbs { source, .. }) => of_verbs(source),
+        engine::Error::Thread(source) => positive(source.raw_os_error()),
+        _ => libc::EIO,
+    }
+}
+
+fn of_verbs(error: &verbs::Error) -> c_int {
+    match error.is_absent() {
+        true => libc::ENODEV,
+        false => positive(error.errno()),
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * gdsync/core.h: descriptors, and the two ways to have them done. Part of gdsync.h, which is the one to include.
+ * gdsync/core.h: queue pairs, descriptors, and the two ways to have them done. Part of gdsync.h, which is the one to include.
  */
 #ifndef GDSYNC_CORE_H
 #define GDSYNC_CORE_H
@@ -24,6 +24,113 @@ typedef enum gds_param {
 
 /* Writes what is asked for to *value. */
 int gds_query_param(gds_param_t param, int *value);
+
+/* Where the queues of a queue pair lie. All but the first: EOPNOTSUPP. */
+enum gds_create_qp_flags {
+    GDS_CREATE_QP_DEFAULT = 0,
+    GDS_CREATE_QP_WQ_ON_GPU = 1 << 0,
+    GDS_CREATE_QP_TX_CQ_ON_GPU = 1 << 1,
+    GDS_CREATE_QP_RX_CQ_ON_GPU = 1 << 2,
+    GDS_CREATE_QP_WQ_DBREC_ON_GPU = 1 << 5
+};
+
+typedef struct ibv_qp_init_attr gds_qp_init_attr_t;
+typedef struct ibv_send_wr gds_send_wr;
+
+/* A completion queue of a queue pair. */
+typedef struct gds_cq {
+    struct ibv_cq *cq;    /* behind it; the library's to poll, not the program's */
+    uint32_t curr_offset; /* which completion gds_prepare_wait_cq takes next, counted from 0; the library writes it */
+} gds_cq_t;
+
+/* A queue pair, as gds_create_qp gives it. */
+typedef struct gds_qp {
+    struct ibv_qp *qp; /* the verbs queue pair: for its number and ibv_query_qp */
+    struct gds_cq send_cq;
+    struct gds_cq recv_cq;
+    void *res_domain; /* NULL; MOFED's verbs had one */
+    struct ibv_context *dev_context;
+} gds_qp_t;
+
+/*
+ * Makes a queue pair of `pd` (IBV_QPT_RC, IBV_QPT_UC), in state RESET, with two completion queues of its own of max_send_wr and max_recv_wr
+ * entries at least. `context` is pd's; srq is NULL; send_cq and recv_cq are filled in. The queues are made for the GPU of the current
+ * CUDA context, which is to be `gpu_id`. NULL with errno where it is refused.
+ */
+struct gds_qp *gds_create_qp(struct ibv_pd *pd, struct ibv_context *context, gds_qp_init_attr_t *qp_init_attr, int gpu_id, int flags);
+
+/*
+ * Destroys it, its completion queues and what is under way. Streams that wait for its completions are let go on, whatever became of the
+ * work: destroy it when nothing is under way. NULL is 0.
+ */
+int gds_destroy_qp(struct gds_qp *qp);
+
+/*
+ * ibv_modify_qp of its verbs queue pair, which may be called instead. What was posted before is sent as soon as the state allows. RESET:
+ * EOPNOTSUPP.
+ */
+int gds_modify_qp(gds_qp_t *qp, struct ibv_qp_attr *attr, int attr_mask);
+
+/* Prepares sends and rings for them at once, by the CPU. As ibv_post_send; all of the list is sent, or nothing. */
+int gds_post_send(struct gds_qp *qp, gds_send_wr *wr, gds_send_wr **bad_wr);
+
+/* As ibv_post_recv, which must not be called for this queue pair. */
+int gds_post_recv(struct gds_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+/*
+ * Takes completions that no stream waits for, in order. In place of ibv_poll_cq. Returns how many, or an errno with a minus. Queues are
+ * freed by this alone: a program that never polls meets ENOMEM.
+ */
+int gds_poll_cq(struct gds_cq *cq, int num_entries, struct ibv_wc *wc);
+
+/* Has a stream send, in its order. As gds_prepare_send and gds_stream_post_send. */
+int gds_stream_queue_send(CUstream stream, struct gds_qp *qp, gds_send_wr *p_ewr, gds_send_wr **bad_ewr);
+
+/* Has a stream wait for the next completion. As gds_prepare_wait_cq and gds_stream_post_wait_cq. `flags` is 0. */
+int gds_stream_wait_cq(CUstream stream, struct gds_cq *cq, int flags);
+
+enum {
+    GDS_SEND_INFO_MAX_OPS = 32,
+    GDS_WAIT_INFO_MAX_OPS = 32
+};
+
+/* Sends that were prepared. It may be copied; what is in it is the library's, and is found out where it was changed. */
+typedef struct gds_send_request {
+    uint64_t opaque[232];
+} gds_send_request_t;
+
+/*
+ * Writes sends into the queue: opcodes SEND, SEND_WITH_IMM, RDMA_WRITE, RDMA_WRITE_WITH_IMM, RDMA_READ, ATOMIC_CMP_AND_SWP and
+ * ATOMIC_FETCH_AND_ADD, flags FENCE, SIGNALED, SOLICITED and INLINE. They are sent when the request is posted, or a later one of the
+ * queue pair. ENOMEM where the queue is full: poll completions, and try again. All of the list is written, or nothing, and *bad_wr tells
+ * which it was.
+ */
+int gds_prepare_send(struct gds_qp *qp, gds_send_wr *p_ewr, gds_send_wr **bad_ewr, gds_send_request_t *request);
+
+/* Has a stream send what was prepared: once, and in the order in which it was prepared. */
+int gds_stream_post_send(CUstream stream, gds_send_request_t *request);
+int gds_stream_post_send_all(CUstream stream, int count, gds_send_request_t *request);
+
+/* A wait for a completion. As a request to send, it may be copied. */
+typedef struct gds_wait_request {
+    uint64_t opaque[232];
+} gds_wait_request_t;
+
+/*
+ * Takes the wait for completion cq->curr_offset, which is one more afterwards. gds_poll_cq does not give that completion before a stream has
+ * seen it. `flags` is 0. ENOMEM for more open waits than the queue has entries.
+ */
+int gds_prepare_wait_cq(struct gds_cq *cq, gds_wait_request_t *request, int flags);
+
+/* Has the word at `dw`, an address of the GPU, written after the wait. Before it is posted; ENOMEM for more than 30. */
+int gds_append_wait_cq(gds_wait_request_t *request, uint32_t *dw, uint32_t val);
+
+/* Has a stream wait, once. An error completion ends a wait as any other does; gds_poll_cq tells it. */
+int gds_stream_post_wait_cq(CUstream stream, gds_wait_request_t *request);
+int gds_stream_post_wait_cq_all(CUstream stream, int count, gds_wait_request_t *request);
+
+/* Gives up a wait that was not posted: the CPU may poll that completion. `flags` is 0. */
+int gds_post_wait_cq(struct gds_cq *cq, gds_wait_request_t *request, int flags);
 
 /* Whose memory a word is in: exactly one of the first three goes into `flags`. */
 typedef enum gds_memory_type {
@@ -109,10 +216,6 @@ typedef struct gds_write_memory {
 
 int gds_prepare_write_memory(gds_write_memory_t *desc, uint8_t *dest, const uint8_t *src, size_t count, int flags);
 
-/* Send and wait requests of queue pairs: not in this library yet. */
-typedef struct gds_send_request gds_send_request_t;
-typedef struct gds_wait_request gds_wait_request_t;
-
 /* Which member of a descriptor's union is meant. */
 typedef enum gds_tag {
     GDS_TAG_SEND,
@@ -125,8 +228,8 @@ typedef enum gds_tag {
 typedef struct gds_descriptor {
     gds_tag_t tag;
     union {
-        gds_send_request_t *send;       /* ENOSYS */
-        gds_wait_request_t *wait;       /* ENOSYS */
+        gds_send_request_t *send;
+        gds_wait_request_t *wait;
         gds_wait_value32_t wait32;
         gds_write_value32_t write32;
         gds_write_memory_t writemem;
@@ -135,7 +238,7 @@ typedef struct gds_descriptor {
 
 /*
  * Puts descriptors into a stream of the current context's GPU, which does them in order. `flags` is 0. All are looked at first:
- * where one is refused, none is put in. More than 255 operations go to CUDA in several batches; should it refuse a later one,
+ * where one is refused, none is put in, and its requests may be posted again. More than 255 operations go to CUDA in several batches; should it refuse a later one,
  * those before it are in the stream. The words stay memory until the stream has done them.
  */
 int gds_stream_post_descriptors(CUstream stream, size_t n_descs, gds_descriptor_t *descs, int flags);

@@ -22,6 +22,30 @@ typedef struct gds_mlx5_dword_wait_info {
  */
 int gds_mlx5_get_dword_wait_info(uint32_t *ptr, uint32_t value, int flags, gds_mlx5_dword_wait_info_t *mlx5_info);
 
+/* What rings for a request: dbrec_value to dbrec_ptr, a barrier, db_value to db_ptr. Both pointers are the GPU's. */
+typedef struct gds_mlx5_send_info {
+    unsigned membar : 1;      /* a barrier of the GPU is enough */
+    unsigned membar_full : 1; /* it is one of the whole system (__threadfence_system) */
+    uint32_t *dbrec_ptr;
+    uint32_t dbrec_value;
+    uint64_t *db_ptr;
+    uint64_t db_value;
+} gds_mlx5_send_info_t;
+
+/* Requests are rung in the order in which they were prepared. The request stays as it is: it may be posted instead. */
+int gds_mlx5_get_send_info(int count, const gds_send_request_t *requests, gds_mlx5_send_info_t *mlx5_infos);
+
+/* What a wait is: until *cqe_ptr is to cqe_value as `cond` says; then flag_value to flag_ptr, which lets the CPU poll. */
+typedef struct gds_mlx5_wait_info {
+    gds_wait_cond_flag_t cond;
+    uint32_t *cqe_ptr;
+    uint32_t cqe_value;
+    uint32_t *flag_ptr;
+    uint32_t flag_value;
+} gds_mlx5_wait_info_t;
+
+int gds_mlx5_get_wait_info(int count, const gds_wait_request_t *requests, gds_mlx5_wait_info_t *mlx5_infos);
+
 GDS_END_DECLS
 
 #endif /* GDSYNC_MLX5_H */

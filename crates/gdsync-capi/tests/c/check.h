@@ -42,6 +42,8 @@ static inline CUcontext start(void)
     CUdevice device;
     CUcontext context;
     gds_sim_begin();
+    /* What waits for ever is ended. */
+    alarm(240);
     EQUALS(CUDA_SUCCESS, cuInit(0));
     EQUALS(CUDA_SUCCESS, cuDeviceGet(&device, 0));
     EQUALS(CUDA_SUCCESS, cuDevicePrimaryCtxRetain(&context, device));

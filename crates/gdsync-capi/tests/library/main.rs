@@ -5,5 +5,6 @@ mod abi;
 #[allow(dead_code, reason = "the other tests need what these do not")]
 mod need;
 mod programs;
+mod queues;
 mod support;
 mod upstream;

@@ -95,7 +95,7 @@ fn messages_come_in_the_form_of_libgdsync() {
     assert!(plain.lines().all(is_known), "{plain}");
     let null = "GDS ERR   gds_query_param() value is NULL (errno 22)";
     assert!(plain.lines().any(|line| line.ends_with(null)), "{plain}");
-    let second = "descriptor 1: this library has no send and no wait requests yet (tag 0) (errno 38)";
+    let second = "descriptor 1: this is no request that gds_prepare_send or gds_prepare_wait_cq filled in, or it was changed since (errno 22)";
     assert!(plain.lines().any(|line| line.ends_with(second)), "{plain}");
     // A refused batch is told, and what was put in is not.
     assert!(plain.contains("0: write32 0x1000 value 0x00000001"), "{plain}");
@@ -186,12 +186,17 @@ fn refusals_of_cuda_become_errnos() {
     assert_eq!(answer("pinned", "cuMemHostRegister_v2", 1), "0\n");
 }
 
-struct Program {
-    path: PathBuf,
+pub struct Program {
+    pub path: PathBuf,
     _directory: tempfile::TempDir,
 }
 
 fn compiled(name: &str) -> Option<Program> {
+    compiled_with(name, simulated_libraries)
+}
+
+/// Compiles a program of tests/c.
+pub fn compiled_with(name: &str, libraries: impl FnOnce(&Path) -> Vec<String>) -> Option<Program> {
     if !(need(Need::C) && need(Need::VerbsHeaders)) {
         return None;
     }
@@ -202,13 +207,7 @@ fn compiled(name: &str) -> Option<Program> {
         .with_extension("c");
     let path = directory.path().join(name);
     let arguments = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"];
-    compile(
-        "cc",
-        &arguments,
-        &[source],
-        &path,
-        &simulated_libraries(&simulated_cuda()),
-    );
+    compile("cc", &arguments, &[source], &path, &libraries(&simulated_cuda()));
     Some(Program {
         path,
         _directory: directory,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fake_nvml_build::{Driver, cuda};
+use fake_nvml_build::{Driver, cuda, verbs};
 
 /// `libgdsync.so` as it ships: Cargo builds it next to this test.
 pub fn shipped() -> PathBuf {
@@ -60,6 +60,14 @@ pub fn simulated_libraries(cuda: &Path) -> Vec<String> {
     ]
 }
 
+/// The same, and with the simulated libibverbs.
+pub fn simulated_libraries_and_verbs(cuda: &Path) -> Vec<String> {
+    let verbs = verbs::build().expect("the simulated libibverbs");
+    let mut libraries = simulated_libraries(cuda);
+    libraries.extend([format!("-L{}", verbs.display()), "-l:libibverbs.so.1".to_owned()]);
+    libraries
+}
+
 /// Runs a program with the simulated CUDA answering from this machine file.
 pub fn run(program: &Path, arguments: &[&str], machine: &serde_json::Value, variables: &[(&str, &str)]) -> Output {
     run_on(Driver::Current, program, arguments, machine, variables)
@@ -77,7 +85,11 @@ pub fn run_on(
     let file = directory.join("machine.json");
     fs::write(&file, machine.to_string()).expect("a machine file");
     let cuda = cuda::build(driver).expect("the simulated CUDA");
-    let paths = std::env::join_paths([simulated(), cuda]).expect("paths");
+    let mut directories = vec![simulated(), cuda];
+    if machine.get("verbs").is_some() {
+        directories.push(verbs::build().expect("the simulated libibverbs"));
+    }
+    let paths = std::env::join_paths(directories).expect("paths");
     let mut command = Command::new(program);
     for name in [
         "GDS_ENABLE_DEBUG",
@@ -86,6 +98,7 @@ pub fn run_on(
         "GDS_DISABLE_WAIT_NOR",
         "GDS_DISABLE_REMOTE_FLUSH",
         "GDS_DISABLE_WRITEMEMORY",
+        "GDS_HCA",
         "CUDA_VISIBLE_DEVICES",
     ] {
         command.env_remove(name);
@@ -93,7 +106,8 @@ pub fn run_on(
     command
         .args(arguments)
         .env("LD_LIBRARY_PATH", paths)
-        .env("FAKE_CUDA", file)
+        .env("FAKE_CUDA", &file)
+        .env("FAKE_VERBS", file)
         .envs(variables.iter().copied())
         .output()
         .expect("the program just compiled")

@@ -20,11 +20,15 @@ const FULL: i32 = 12;
 /// Takes a doorbell. The register is cleared before the record is read, so that of two doorbells in a row none is missed: either
 /// the second is still in the register, or the record is already the second's.
 ///
+/// Of one that is written in two halves, as GPUs without words of 64 bits do, the second names the queue pair: until then it is left.
 /// One that names another queue pair, or a record that cannot be, is not heard.
 pub(super) fn listen(pair: &mut Pair) -> bool {
     let Ok(doorbell @ 1..) = pair.send.register.load_u64(0) else {
         return false;
     };
+    if Control::rung(doorbell).0 == 0 {
+        return false;
+    }
     let cleared = pair.send.register.store_u64(0, 0);
     fence(Ordering::SeqCst);
     let record = pair.send.record.load_u32(0).map(producer_of);

@@ -1,0 +1,71 @@
+//! Every other verbs device: a thread of this process rings and polls for the GPU.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use engine::Supply;
+use engine::hca::proxy::{Adopted, Agent, Lending};
+use verbs::Domain;
+
+use super::{Behind, Made, Wanted};
+use crate::refusal::Refusal;
+
+/// One thread for all queue pairs, for as long as there are any.
+static AGENT: Mutex<Weak<Agent>> = Mutex::new(Weak::new());
+
+#[derive(Debug)]
+struct Proxied {
+    adopted: Adopted,
+    _agent: Arc<Agent>,
+}
+
+impl Behind for Proxied {
+    fn serve(&self) {
+        self.adopted.serve();
+    }
+
+    fn wake(&self) {
+        self.adopted.wake();
+    }
+}
+
+/// # Safety
+///
+/// As [`super::create`].
+pub(super) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -> Result<Made, Refusal> {
+    let agent = agent()?;
+    let context = domain.context();
+    let queue = |entries| {
+        let made = context.completions(entries);
+        made.map_err(Refusal::verbs("make a completion queue"))
+    };
+    let (sent, received) = (queue(wanted.options.send_depth)?, queue(wanted.options.receive_depth)?);
+    let pair = domain.queue_pair(wanted.options, &sent, &received);
+    // SAFETY: the caller's promise.
+    let pair = unsafe { pair.map_err(Refusal::verbs("make a queue pair"))?.lend() };
+    let (raw, completions) = (pair.as_raw(), [sent.as_raw(), received.as_raw()]);
+    let lending = Lending {
+        pair,
+        sent,
+        received,
+        sends: wanted.options.send_depth,
+        receives: wanted.options.receive_depth,
+    };
+    let adopted = agent.adopt(supply, lending, &wanted.request);
+    let (queues, adopted) = adopted.map_err(Refusal::engine("make the queues that the GPU works on"))?;
+    Ok(Made {
+        queues,
+        behind: Box::new(Proxied { adopted, _agent: agent }),
+        raw,
+        completions,
+    })
+}
+
+fn agent() -> Result<Arc<Agent>, Refusal> {
+    let mut kept = AGENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(agent) = kept.upgrade() {
+        return Ok(agent);
+    }
+    let agent = Arc::new(Agent::start().map_err(Refusal::engine("start the proxy"))?);
+    *kept = Arc::downgrade(&agent);
+    Ok(agent)
+}

@@ -1,0 +1,70 @@
+//! What became of work, as `struct ibv_wc` tells it: the numbers are those of `infiniband/verbs.h`.
+
+use engine::wire::{Completion, Event, Opcode, Syndrome};
+
+use crate::abi::WorkCompletion;
+
+/// `IBV_WC_RECV`.
+const RECEIVE: u32 = 128;
+/// `IBV_WC_RECV_RDMA_WITH_IMM`.
+const RECEIVE_WRITE: u32 = 129;
+/// `IBV_WC_WITH_IMM`.
+const WITH_IMMEDIATE: u32 = 1 << 1;
+
+/// A completion of the work that the program called so.
+pub(crate) fn told(wr_id: u64, completion: &Completion) -> WorkCompletion {
+    let (status, vendor_err) = match completion.event.failed() {
+        Some(failed) => (status(failed.syndrome), failed.vendor.into()),
+        None => (0, 0),
+    };
+    let (opcode, immediate) = match completion.event {
+        Event::Sent { opcode } => (operation(opcode), None),
+        Event::SendFailed(failed) => (operation(failed.opcode), None),
+        Event::Received | Event::ReceivedInvalidate { .. } | Event::ReceiveFailed(_) => (RECEIVE, None),
+        Event::ReceivedImmediate { immediate } => (RECEIVE, Some(immediate)),
+        Event::Written { immediate } => (RECEIVE_WRITE, Some(immediate)),
+    };
+    WorkCompletion {
+        wr_id,
+        status,
+        opcode,
+        vendor_err,
+        byte_len: completion.bytes,
+        imm_data: immediate.map_or(0, u32::to_be),
+        qp_num: completion.qpn,
+        src_qp: completion.source,
+        wc_flags: if immediate.is_some() { WITH_IMMEDIATE } else { 0 },
+        ..WorkCompletion::default()
+    }
+}
+
+/// `enum ibv_wc_opcode` of a send entry's opcode; of one that is none, `IBV_WC_SEND`.
+fn operation(opcode: u8) -> u32 {
+    match Opcode::of(opcode) {
+        Some(Opcode::Write | Opcode::WriteImmediate) => 1,
+        Some(Opcode::Read) => 2,
+        Some(Opcode::CompareSwap) => 3,
+        Some(Opcode::FetchAdd) => 4,
+        Some(Opcode::Nop | Opcode::Send | Opcode::SendImmediate) | None => 0,
+    }
+}
+
+/// `enum ibv_wc_status` of a syndrome, as rdma-core's mlx5 reads it; what it does not know is `IBV_WC_GENERAL_ERR`.
+fn status(syndrome: Syndrome) -> u32 {
+    match syndrome {
+        Syndrome::LocalLength => 1,
+        Syndrome::LocalOperation => 2,
+        Syndrome::LocalProtection => 4,
+        Syndrome::Flushed => 5,
+        Syndrome::WindowBind => 6,
+        Syndrome::BadResponse => 7,
+        Syndrome::LocalAccess => 8,
+        Syndrome::RemoteInvalidRequest => 9,
+        Syndrome::RemoteAccess => 10,
+        Syndrome::RemoteOperation => 11,
+        Syndrome::TransportRetry => 12,
+        Syndrome::ReceiverNotReady => 13,
+        Syndrome::RemoteAborted => 16,
+        Syndrome::Other(_) => 21,
+    }
+}

@@ -1,0 +1,64 @@
+//! Receives, and what is polled.
+
+use engine::wire::DataSegment;
+
+use super::{Named, Pair, Queues, Side};
+use crate::abi::WorkCompletion;
+use crate::completed;
+use crate::refusal::Refusal;
+
+impl Pair {
+    /// Posts a receive.
+    pub(crate) fn receive(&self, wr_id: u64, segments: &[DataSegment]) -> Result<(), Refusal> {
+        self.alive(|queues| {
+            if queues.receives.len() >= self.limits.receives as usize {
+                return Err(Refusal::Full {
+                    full: self.limits.receives,
+                });
+            }
+            let posted = queues.engine.receive.post(segments);
+            let number = posted.map_err(Refusal::engine("write the receive"))?;
+            queues.receives.push_back(Named { number, wr_id });
+            Ok(())
+        })
+    }
+
+    /// The next completion that no stream waits for.
+    pub(crate) fn poll(&self, side: Side) -> Result<Option<WorkCompletion>, Refusal> {
+        self.alive(|queues| {
+            let queue = match side {
+                Side::Sent => &mut queues.engine.send_completions,
+                Side::Received => &mut queues.engine.receive_completions,
+            };
+            let index = queue.consumer();
+            let polled = queue.poll().map_err(Refusal::engine("poll the completion queue"))?;
+            let Some(completion) = polled else {
+                return Ok(None);
+            };
+            let next = queues.polled(side, index);
+            self.show_offset(side, next);
+            let engine = &mut queues.engine;
+            let number = match side {
+                Side::Sent => engine.send.complete(&completion),
+                Side::Received => engine.receive.complete(&completion),
+            };
+            let number = number.map_err(Refusal::engine("tell what completed"))?;
+            let wr_id = match side {
+                Side::Sent => queues.sent(number),
+                Side::Received => queues.received(number),
+            };
+            Ok(Some(completed::told(wr_id, &completion)))
+        })
+    }
+}
+
+impl Queues {
+    /// Forgets a receive; what the program called it.
+    fn received(&mut self, number: u64) -> u64 {
+        let mut name = 0;
+        while let Some(receive) = self.receives.pop_front_if(|receive| receive.number <= number) {
+            name = receive.wr_id;
+        }
+        name
+    }
+}

@@ -1,0 +1,232 @@
+//! Sends: prepared, posted by a stream, by the CPU; and receives.
+
+use std::ffi::{c_int, c_void};
+
+use verbs::raw::{ibv_recv_wr, ibv_send_wr};
+
+use crate::abi::{Descriptor, Qp, Request, TAG_SEND, What};
+use crate::pair::Pair;
+use crate::refusal::Refusal;
+use crate::request::{self, Meaning};
+use crate::work::{self, Read};
+use crate::{guard, pairs, post_calls};
+
+/// Writes a list of sends into the queue, and rings nothing; `request` stands for all of it. All of the list is written, or nothing.
+///
+/// Returns 0; `ENOMEM` where the queue is full; `EINVAL` for NULL, what is no queue pair, and requests that cannot be; `EOPNOTSUPP` for
+/// opcodes that are not done. `bad_wr`, where it is not NULL, tells which request it was.
+///
+/// # Safety
+///
+/// `qp` is looked up, and not followed. `wr` is NULL or leads to a list as `ibv_post_send` takes it; `bad_wr` and `request` are NULL or
+/// can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_prepare_send(
+    qp: *mut Qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+    request: *mut Request,
+) -> c_int {
+    guard::call("gds_prepare_send", || {
+        let pair = pairs::of(qp)?;
+        request::check(request)?;
+        // SAFETY: the caller's promise.
+        let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
+        let pair = pair.id;
+        // SAFETY: as above.
+        unsafe { request::write(request, Meaning::Send { pair, entry }) }
+    })
+}
+
+/// Has a stream ring for what was prepared.
+///
+/// Returns as `gds_stream_post_descriptors`.
+///
+/// # Safety
+///
+/// `stream` is one of the current context's GPU; `request` is NULL or can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_stream_post_send(stream: *mut c_void, request: *mut Request) -> c_int {
+    // SAFETY: the caller's promise.
+    guard::call("gds_stream_post_send", || unsafe {
+        post_all(stream, TAG_SEND, 1, request)
+    })
+}
+
+/// Has a stream ring for each of `count` requests, in order, as one list.
+///
+/// Returns as `gds_stream_post_descriptors`; `EINVAL` for a negative count.
+///
+/// # Safety
+///
+/// `stream` is one of the current context's GPU; `request` is NULL or an array of so many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_stream_post_send_all(stream: *mut c_void, count: c_int, request: *mut Request) -> c_int {
+    // SAFETY: the caller's promise.
+    guard::call("gds_stream_post_send_all", || unsafe {
+        post_all(stream, TAG_SEND, count, request)
+    })
+}
+
+/// Prepares a list of sends, and has a stream ring for it. Where the stream does not take it, nothing is left in the queue.
+///
+/// Returns as `gds_prepare_send` and `gds_stream_post_send`.
+///
+/// # Safety
+///
+/// As these two.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_stream_queue_send(
+    stream: *mut c_void,
+    qp: *mut Qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    guard::call("gds_stream_queue_send", || {
+        let pair = pairs::of(qp)?;
+        // SAFETY: the caller's promise.
+        let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
+        // SAFETY: as above.
+        let posted =
+            given(&pair, entry).and_then(|list| unsafe { post_calls::on_stream(stream, &[list.descriptor()]) });
+        posted.inspect_err(|_| pair.take_back(entry))
+    })
+}
+
+/// Prepares a list of sends, and rings for it at once, by the CPU.
+///
+/// Returns as `gds_prepare_send`.
+///
+/// # Safety
+///
+/// As `gds_prepare_send`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_post_send(qp: *mut Qp, wr: *mut ibv_send_wr, bad_wr: *mut *mut ibv_send_wr) -> c_int {
+    guard::call("gds_post_send", || {
+        let pair = pairs::of(qp)?;
+        // SAFETY: the caller's promise.
+        let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
+        // SAFETY: as above.
+        let posted = given(&pair, entry).and_then(|list| unsafe { post_calls::by_cpu(&[list.descriptor()]) });
+        posted.inspect_err(|_| pair.take_back(entry))
+    })
+}
+
+/// Posts a list of receives, as `ibv_post_recv` does: what comes before a request that fails stays posted.
+///
+/// Returns as `gds_prepare_send`.
+///
+/// # Safety
+///
+/// `wr` is NULL or leads to a list as `ibv_post_recv` takes it; `bad_wr` is NULL or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_post_recv(qp: *mut Qp, wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> c_int {
+    guard::call("gds_post_recv", || {
+        let pair = pairs::of(qp)?;
+        // SAFETY: the caller's promise.
+        let mut read = unsafe { work::receives(wr, &pair.limits) };
+        let mut done = 0;
+        let mut refused = None;
+        for (wr_id, segments) in &read.entries {
+            match pair.receive(*wr_id, segments) {
+                Ok(()) => done += 1,
+                Err(refusal) => {
+                    refused = Some(refusal);
+                    break;
+                }
+            }
+        }
+        if done > 0 {
+            pair.serve();
+        }
+        match refused.or_else(|| read.refused.take()) {
+            None => Ok(()),
+            // SAFETY: as above.
+            Some(refusal) => Err(unsafe { blame(&read, done, bad_wr, refusal) }),
+        }
+    })
+}
+
+/// # Safety
+///
+/// As [`gds_prepare_send`].
+unsafe fn prepare(pair: &Pair, wr: *mut ibv_send_wr, bad_wr: *mut *mut ibv_send_wr) -> Result<u64, Refusal> {
+    // SAFETY: the caller's promise.
+    let mut read = unsafe { work::sends(wr, &pair.limits) };
+    let made = match read.refused.take() {
+        Some(refusal) => Err((read.entries.len(), refusal)),
+        None => pair.prepare(&read.entries),
+    };
+    // SAFETY: as above.
+    made.map_err(|(position, refusal)| unsafe { blame(&read, position, bad_wr, refusal) })
+}
+
+/// Tells the program which request it was.
+///
+/// # Safety
+///
+/// `bad_wr` is NULL or can be written to.
+unsafe fn blame<T, W>(read: &Read<T, W>, position: usize, bad_wr: *mut *mut W, refusal: Refusal) -> Refusal {
+    if !bad_wr.is_null() && bad_wr.is_aligned() {
+        // SAFETY: not NULL, and the caller's promise.
+        unsafe { bad_wr.write(read.at(position)) };
+    }
+    refusal
+}
+
+/// A request of the library's own, for one list.
+struct Own(Box<Request>);
+
+impl Own {
+    fn descriptor(&self) -> Descriptor {
+        let request = (&raw const *self.0).cast_mut();
+        Descriptor {
+            tag: TAG_SEND,
+            what: What { request },
+        }
+    }
+}
+
+fn given(pair: &Pair, entry: u64) -> Result<Own, Refusal> {
+    let mut own = Own(Box::new(Request {
+        words: [0; crate::abi::REQUEST_WORDS],
+    }));
+    let pair = pair.id;
+    // SAFETY: it is this function's own.
+    unsafe { request::write(&raw mut *own.0, Meaning::Send { pair, entry }) }?;
+    Ok(own)
+}
+
+/// Puts requests into a stream.
+///
+/// # Safety
+///
+/// `stream` is one of the current context's GPU; `first` is NULL or an array of so many.
+pub(crate) unsafe fn post_all(stream: *mut c_void, tag: u32, count: c_int, first: *mut Request) -> Result<(), Refusal> {
+    let count = requests(count)?;
+    if count == 0 {
+        return Ok(());
+    }
+    request::check(first)?;
+    let list: Vec<Descriptor> = (0..count)
+        .map(|position| {
+            let request = first.wrapping_add(position);
+            Descriptor {
+                tag,
+                what: What { request },
+            }
+        })
+        .collect();
+    // SAFETY: the caller's promise.
+    unsafe { post_calls::on_stream(stream, &list) }
+}
+
+/// How many requests an array has. More than this nobody has prepared.
+pub(crate) fn requests(count: c_int) -> Result<usize, Refusal> {
+    let known = usize::try_from(count).ok().filter(|&count| count <= 1 << 20);
+    known.ok_or(Refusal::Bounds {
+        what: "count",
+        value: count.into(),
+        bounds: "it is not negative, and 1048576 at most",
+    })
+}

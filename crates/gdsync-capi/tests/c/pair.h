@@ -1,0 +1,209 @@
+/*
+ * Two connected queue pairs on two cards of a SIMULATED libibverbs (crate fake-verbs), and memory that each has registered.
+ */
+#ifndef PAIR_H
+#define PAIR_H
+
+#include "check.h"
+
+enum { BYTES = 65536, DEPTH = 16, PIECES = 4, INLINE = 64 };
+
+struct side {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_mr *mr;
+    unsigned char *memory;
+    struct gds_qp *qp;
+    uint16_t lid;
+};
+
+static inline struct ibv_context *open_card(const char *name)
+{
+    int count = 0;
+    struct ibv_device **list = ibv_get_device_list(&count);
+    struct ibv_context *context = NULL;
+    CHECK(list);
+    for (int i = 0; i < count; ++i)
+        if (!strcmp(ibv_get_device_name(list[i]), name))
+            context = ibv_open_device(list[i]);
+    ibv_free_device_list(list);
+    CHECK(context);
+    return context;
+}
+
+static inline gds_qp_init_attr_t wanted(void)
+{
+    gds_qp_init_attr_t attr;
+    memset(&attr, 0, sizeof attr);
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap.max_send_wr = attr.cap.max_recv_wr = DEPTH;
+    attr.cap.max_send_sge = attr.cap.max_recv_sge = PIECES;
+    attr.cap.max_inline_data = INLINE;
+    return attr;
+}
+
+/* On a card, with a queue pair in RESET. */
+static inline struct side new_side(const char *card)
+{
+    struct side side;
+    struct ibv_port_attr port;
+    memset(&side, 0, sizeof side);
+    side.context = open_card(card);
+    side.pd = ibv_alloc_pd(side.context);
+    CHECK(side.pd);
+    side.memory = aligned_alloc(4096, BYTES);
+    memset(side.memory, 0, BYTES);
+    side.mr = ibv_reg_mr(side.pd, side.memory, BYTES,
+                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+    CHECK(side.mr);
+    gds_qp_init_attr_t attr = wanted();
+    side.qp = gds_create_qp(side.pd, side.context, &attr, 0, GDS_CREATE_QP_DEFAULT);
+    CHECK(side.qp);
+    EQUALS(0, ibv_query_port(side.context, 1, &port));
+    side.lid = port.lid;
+    return side;
+}
+
+/* Frees all of it. The queue pair may be gone already. */
+static inline void end_side(struct side *side)
+{
+    if (side->qp)
+        EQUALS(0, gds_destroy_qp(side->qp));
+    EQUALS(0, ibv_dereg_mr(side->mr));
+    EQUALS(0, ibv_dealloc_pd(side->pd));
+    EQUALS(0, ibv_close_device(side->context));
+    free(side->memory);
+}
+
+/* By the library, or by verbs. */
+typedef int change(struct gds_qp *qp, struct ibv_qp_attr *attr, int mask);
+
+static inline int by_verbs(struct gds_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    return ibv_modify_qp(qp->qp, attr, mask);
+}
+
+static inline void to_init(struct side *side, change *change)
+{
+    struct ibv_qp_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    EQUALS(0, change(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+}
+
+static inline void to_rtr(struct side *side, const struct side *far, change *change)
+{
+    struct ibv_qp_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = far->qp->qp->qp_num;
+    attr.max_dest_rd_atomic = 1;
+    attr.min_rnr_timer = 12;
+    attr.ah_attr.dlid = far->lid;
+    attr.ah_attr.port_num = 1;
+    EQUALS(0, change(side->qp, &attr,
+                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+}
+
+static inline void to_rts(struct side *side, change *change)
+{
+    struct ibv_qp_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.qp_state = IBV_QPS_RTS;
+    attr.timeout = 14;
+    attr.retry_cnt = 7;
+    attr.rnr_retry = 7;
+    attr.max_rd_atomic = 1;
+    EQUALS(0, change(side->qp, &attr,
+                     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                         IBV_QP_MAX_QP_RD_ATOMIC));
+}
+
+static inline void join(struct side *near, struct side *far, change *change)
+{
+    to_init(near, change);
+    to_init(far, change);
+    to_rtr(near, far, change);
+    to_rtr(far, near, change);
+    to_rts(near, change);
+    to_rts(far, change);
+}
+
+static inline struct ibv_sge piece(const struct side *side, size_t offset, uint32_t length)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)side->memory + offset, .length = length, .lkey = side->mr->lkey};
+    return sge;
+}
+
+static inline gds_send_wr work(uint64_t id, enum ibv_wr_opcode opcode, struct ibv_sge *pieces, int count)
+{
+    gds_send_wr wr;
+    memset(&wr, 0, sizeof wr);
+    wr.wr_id = id;
+    wr.opcode = opcode;
+    wr.sg_list = pieces;
+    wr.num_sge = count;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    return wr;
+}
+
+/* At the far side's memory. */
+static inline gds_send_wr at(gds_send_wr wr, const struct side *far, size_t offset)
+{
+    wr.wr.rdma.remote_addr = (uintptr_t)far->memory + offset;
+    wr.wr.rdma.rkey = far->mr->rkey;
+    return wr;
+}
+
+static inline void post_receive(struct side *side, uint64_t id, size_t offset, uint32_t length)
+{
+    struct ibv_sge sge = piece(side, offset, length);
+    struct ibv_recv_wr wr, *bad = NULL;
+    memset(&wr, 0, sizeof wr);
+    wr.wr_id = id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    EQUALS(0, gds_post_recv(side->qp, &wr, &bad));
+}
+
+/* The next completion, a minute at most. */
+static inline struct ibv_wc next(struct gds_cq *cq)
+{
+    struct ibv_wc wc;
+    struct timespec begun, now;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    for (;;) {
+        memset(&wc, 0xcc, sizeof wc);
+        int count = gds_poll_cq(cq, 1, &wc);
+        if (count == 1)
+            return wc;
+        EQUALS(0, count);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec - begun.tv_sec > 60) {
+            fprintf(stderr, "no completion after a minute\n");
+            exit(1);
+        }
+    }
+}
+
+/* A success of this number and sort. */
+static inline struct ibv_wc well(struct gds_cq *cq, uint64_t id, enum ibv_wc_opcode opcode)
+{
+    struct ibv_wc wc = next(cq);
+    EQUALS(IBV_WC_SUCCESS, wc.status);
+    EQUALS(id, wc.wr_id);
+    EQUALS(opcode, wc.opcode);
+    return wc;
+}
+
+static inline void none(struct gds_cq *cq)
+{
+    struct ibv_wc wc;
+    EQUALS(0, gds_poll_cq(cq, 1, &wc));
+}
+
+#endif

@@ -1,0 +1,62 @@
+//! C programs (tests/c) that make queue pairs, with a SIMULATED CUDA and a SIMULATED libibverbs of two connected cards.
+
+use serde_json::{Value, json};
+
+use crate::programs::{Program, compiled_with};
+use crate::support::{run, simulated_libraries_and_verbs, succeed};
+
+/// The CUDA of an H200, and two InfiniBand cards.
+fn machine() -> Value {
+    json!({
+        "gpu": {"memory": 1 << 30, "attributes": {"122": 1, "123": 1}}, "gpus": [{}],
+        "verbs": {"devices": [
+            {"name": "mlx5_0", "guid": "9803:9b03:0000:0001", "ports": [{"lid": 7}]},
+            {"name": "mlx5_1", "guid": "9803:9b03:0000:0002", "ports": [{"lid": 9}]},
+        ]},
+    })
+}
+
+/// A GPU before Volta: no NOR, no words of 64 bits, and a flush.
+fn old_gpu() -> Value {
+    let mut machine = machine();
+    machine["gpu"]["attributes"] = json!({"98": 1});
+    machine
+}
+
+/// These cards are nobody's: a machine may have ones of the same names.
+const PROXY: (&str, &str) = ("GDS_HCA", "proxy");
+
+#[test]
+fn streams_and_the_cpu_do_every_operation() {
+    for machine in [machine(), old_gpu()] {
+        check("pairs", &machine);
+    }
+}
+
+#[test]
+fn requests_are_prepared_ahead_posted_once_and_given_up() {
+    for machine in [machine(), old_gpu()] {
+        check("requests", &machine);
+    }
+}
+
+#[test]
+fn failed_work_ends_its_wait_and_no_stream_waits_for_what_is_destroyed() {
+    check("failures", &machine());
+}
+
+#[test]
+fn misuse_of_queue_pairs_is_refused() {
+    check("pair_misuse", &machine());
+}
+
+fn compiled(name: &str) -> Option<Program> {
+    compiled_with(name, simulated_libraries_and_verbs)
+}
+
+fn check(name: &str, machine: &Value) {
+    let Some(program) = compiled(name) else { return };
+    let output = run(&program.path, &[], machine, &[PROXY]);
+    succeed(name, &output);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: well\n"));
+}
