@@ -11,6 +11,7 @@ use verbs::raw::{ibv_cq, ibv_qp};
 use verbs::{Domain, QueuePairOptions};
 
 use crate::environment::{Hca, environment};
+use crate::log::{self, Level};
 use crate::refusal::Refusal;
 
 /// What a queue pair's owner may ask of who is behind it.
@@ -51,26 +52,30 @@ pub(crate) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -
         Home::Host,
         "queues in GPU memory are refused before"
     );
-    let device = domain.context().name();
-    match chosen(environment().hca, driver(device).as_deref()) {
-        Hca::Mlx5 => mlx5::create(domain, supply, wanted),
+    let hca = chosen(environment().hca, domain.context().is_mlx5());
+    if hca == Hca::Proxy {
         // SAFETY: the caller's promise.
-        Hca::Proxy | Hca::Fitting => unsafe { proxy::create(domain, supply, wanted) },
+        return unsafe { proxy::create(domain, supply, wanted) };
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { mlx5::create(domain, supply, wanted) } {
+        Err(refused) if environment().hca == Hca::Fitting && refused.is_of_the_register() => {
+            let words = format_args!("{}; a proxy rings for it", gpu::sentence(&refused));
+            log::say(Level::Warning, "gds_create_qp", words);
+            // SAFETY: the caller's promise.
+            unsafe { proxy::create(domain, supply, wanted) }
+        }
+        made => made,
     }
 }
 
-fn chosen(asked: Hca, driver: Option<&str>) -> Hca {
-    match (asked, driver) {
-        (Hca::Fitting, Some("mlx5_core")) => Hca::Mlx5,
-        (Hca::Fitting, _) => Hca::Proxy,
-        (asked, _) => asked,
+/// The card itself, or a proxy.
+fn chosen(asked: Hca, is_mlx5: bool) -> Hca {
+    match asked {
+        Hca::Fitting if is_mlx5 => Hca::Mlx5,
+        Hca::Fitting => Hca::Proxy,
+        asked => asked,
     }
-}
-
-/// The kernel's driver of a device.
-fn driver(device: &str) -> Option<String> {
-    let link = std::fs::read_link(format!("/sys/class/infiniband/{device}/device/driver")).ok()?;
-    Some(link.file_name()?.to_str()?.to_owned())
 }
 
 #[cfg(test)]
@@ -79,15 +84,13 @@ mod tests {
 
     #[test]
     fn cards_of_mlx5_are_rung_by_the_gpu_unless_the_proxy_is_asked_for() {
-        for (asked, driver, expected) in [
-            (Hca::Fitting, Some("mlx5_core"), Hca::Mlx5),
-            (Hca::Fitting, Some("irdma"), Hca::Proxy),
-            // Soft-RoCE has no device, and so no driver.
-            (Hca::Fitting, None, Hca::Proxy),
-            (Hca::Proxy, Some("mlx5_core"), Hca::Proxy),
-            (Hca::Mlx5, Some("irdma"), Hca::Mlx5),
+        for (asked, is_mlx5, expected) in [
+            (Hca::Fitting, true, Hca::Mlx5),
+            (Hca::Fitting, false, Hca::Proxy),
+            (Hca::Proxy, true, Hca::Proxy),
+            (Hca::Mlx5, false, Hca::Mlx5),
         ] {
-            assert_eq!(chosen(asked, driver), expected, "{asked:?} {driver:?}");
+            assert_eq!(chosen(asked, is_mlx5), expected, "{asked:?} {is_mlx5}");
         }
     }
 }

@@ -43,10 +43,6 @@ pub(crate) enum Refusal {
     },
     #[error("{what} is not supported: {why}")]
     Unsupported { what: &'static str, why: &'static str },
-    #[error(
-        "queues of the mlx5 card {device} that the GPU rings itself are not in this library yet: GDS_HCA=proxy has a thread ring for it"
-    )]
-    NoDirectQueues { device: String },
     #[error("the queue is full: {full} requests are under way; poll completions first")]
     Full { full: u32 },
     #[error("cannot {what}")]
@@ -102,11 +98,20 @@ impl Refusal {
         matches!(self, Self::Full { .. })
     }
 
+    /// Whether the GPU is refused a card's doorbell register.
+    pub(crate) fn is_of_the_register(&self) -> bool {
+        use engine::hca::port::Error as Device;
+        let Self::Engine { source, .. } = self else {
+            return false;
+        };
+        matches!(**source, engine::Error::Device(Device::Register { .. }))
+    }
+
     /// Always positive.
     pub(crate) fn errno(&self) -> c_int {
         match self {
             Self::Descriptor { source, .. } => source.errno(),
-            Self::Unsupported { .. } | Self::NoDirectQueues { .. } => libc::EOPNOTSUPP,
+            Self::Unsupported { .. } => libc::EOPNOTSUPP,
             Self::Full { .. } => libc::ENOMEM,
             Self::Engine { source, .. } => of_engine(source),
             Self::Verbs { source, .. } => of_verbs(source),
@@ -151,13 +156,18 @@ fn positive(errno: Option<c_int>) -> c_int {
 }
 
 fn of_engine(error: &engine::Error) -> c_int {
-    use engine::hca::proxy::Error as Proxy;
+    use engine::hca::port::Error as Device;
     match error {
         engine::Error::Full { .. } | engine::Error::WaitsFull { .. } => libc::ENOMEM,
         engine::Error::Wire(_) | engine::Error::Transport { .. } | engine::Error::NotLast { .. } => libc::EINVAL,
         engine::Error::Gpu { source, .. } => of_cuda(source.kind()),
         engine::Error::Overrun { .. } => libc::EOVERFLOW,
-        engine::Error::Proxy(Proxy::Verbs { source, .. }) => of_verbs(source),
+        engine::Error::Device(device) => match device {
+            Device::Verbs { source, .. } => of_verbs(source),
+            Device::Register { source } => of_cuda(source.kind()),
+            Device::NotMlx5 { .. } | Device::Shape { .. } => libc::EOPNOTSUPP,
+            _ => libc::EIO,
+        },
         engine::Error::Thread(source) => positive(source.raw_os_error()),
         _ => libc::EIO,
     }

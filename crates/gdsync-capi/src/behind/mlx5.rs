@@ -1,14 +1,60 @@
-//! mlx5 cards, whose doorbells the GPU rings itself: not in this library yet.
+//! mlx5 cards, whose doorbells the GPU rings itself: queues in the memory where the provider keeps them.
 
 use engine::Supply;
+use engine::hca::mlx5::{Laid, lay_out};
+use engine::hca::{Endpoint, QueuePair};
+use engine::wire::Transport;
 use verbs::Domain;
 
-use super::{Made, Wanted};
+use super::{Behind, Made, Wanted};
 use crate::refusal::Refusal;
 
-/// The place for queues in the provider's own memory. What makes them has the queue pair of this domain laid out by `mlx5dv_init_obj`, its
-/// register mapped for the GPU, and a [`super::Behind`] that does nothing: a card looks by itself.
-pub(super) fn create(domain: &Domain, _supply: &Supply, _wanted: &Wanted) -> Result<Made, Refusal> {
-    let device = domain.context().name().to_owned();
-    Err(Refusal::NoDirectQueues { device })
+/// The card looks by itself.
+#[derive(Debug)]
+struct Card;
+
+impl Behind for Card {
+    fn serve(&self) {}
+
+    fn wake(&self) {}
+}
+
+/// # Safety
+///
+/// As [`super::create`].
+pub(super) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -> Result<Made, Refusal> {
+    let context = domain.context();
+    // The provider makes one more of it, and a power of two of that.
+    let queue = |entries: u32| {
+        let made = context.completions(entries.saturating_sub(1).max(1));
+        made.map_err(Refusal::verbs("make a completion queue"))
+    };
+    let request = &wanted.request;
+    let (sent, received) = (queue(request.send_completions)?, queue(request.receive_completions)?);
+    // Without one its queue pairs share registers with others, which costs time and nothing else.
+    let own = domain.of_one_thread().unwrap_or_else(|_| domain.clone());
+    let pair = own.direct_queue_pair(wanted.options, &sent, &received);
+    // SAFETY: the caller's promise.
+    let pair = unsafe { pair.map_err(Refusal::verbs("make a queue pair"))?.lend() };
+    let queues = [&sent, &received];
+    let laid = lay_out(supply, &pair, queues, Transport::Connected, request.waiting);
+    let Laid {
+        send,
+        receive,
+        send_completions,
+        receive_completions,
+    } = laid.map_err(Refusal::engine("take over the card's queues"))?;
+    let (raw, completions) = (pair.as_raw(), [sent.as_raw(), received.as_raw()]);
+    Ok(Made {
+        queues: QueuePair::new(
+            send,
+            receive,
+            [send_completions, receive_completions],
+            Endpoint::new(0, pair.number()),
+            Box::new(pair),
+        ),
+        behind: Box::new(Card),
+        raw,
+        completions,
+    })
 }

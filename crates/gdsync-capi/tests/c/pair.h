@@ -1,5 +1,6 @@
 /*
- * Two connected queue pairs on two cards of a SIMULATED libibverbs (crate fake-verbs), and memory that each has registered.
+ * Two connected queue pairs, and memory that each has registered: on two cards of a SIMULATED libibverbs (crate fake-verbs), or
+ * on the one card of rdma-core's own over a double of the kernel (crate fake-uverbs), which FAR_CARD names then.
  */
 #ifndef PAIR_H
 #define PAIR_H
@@ -29,6 +30,12 @@ static inline struct ibv_context *open_card(const char *name)
     ibv_free_device_list(list);
     CHECK(context);
     return context;
+}
+
+static inline const char *far_card(void)
+{
+    const char *name = getenv("FAR_CARD");
+    return name ? name : "mlx5_1";
 }
 
 static inline gds_qp_init_attr_t wanted(void)

@@ -314,7 +314,7 @@ int main(void)
 {
     CUcontext context = start();
     CUstream stream = new_stream();
-    near = new_side("mlx5_0"), far = new_side("mlx5_1");
+    near = new_side("mlx5_0"), far = new_side(far_card());
     creating(context);
     nobody(stream);
     join(&near, &far, gds_modify_qp);

@@ -140,7 +140,7 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
 /* What is rung and posted before the states allow it waits, and no call is needed to have it go on. */
 static void too_early(CUstream stream)
 {
-    struct side near = new_side("mlx5_0"), far = new_side("mlx5_1");
+    struct side near = new_side("mlx5_0"), far = new_side(far_card());
     gds_send_wr *bad = NULL;
     fill(near.memory, 64, 3);
     post_receive(&far, 1, 0, 64);
@@ -202,7 +202,7 @@ int main(void)
     CUstream stream = new_stream();
     change *changes[] = {gds_modify_qp, by_verbs};
     for (int i = 0; i < 2; ++i) {
-        struct side near = new_side("mlx5_0"), far = new_side("mlx5_1");
+        struct side near = new_side("mlx5_0"), far = new_side(far_card());
         EQUALS(0, near.qp->send_cq.curr_offset);
         join(&near, &far, changes[i]);
         operations(stream, &near, &far, 0);

@@ -268,7 +268,7 @@ int main(void)
 {
     start();
     CUstream stream = new_stream();
-    near = new_side("mlx5_0"), far = new_side("mlx5_1");
+    near = new_side("mlx5_0"), far = new_side(far_card());
     join(&near, &far, gds_modify_qp);
     for (int by_cpu = 0; by_cpu < 2; ++by_cpu) {
         in_one_list(stream, by_cpu);

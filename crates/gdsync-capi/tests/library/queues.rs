@@ -1,7 +1,9 @@
 //! C programs (tests/c) that make queue pairs, with a SIMULATED CUDA and a SIMULATED libibverbs of two connected cards.
 
+use fake_nvml_build::uverbs;
 use serde_json::{Value, json};
 
+use crate::need::{Need, need};
 use crate::programs::{Program, compiled_with};
 use crate::support::{run, simulated_libraries_and_verbs, succeed};
 
@@ -48,6 +50,31 @@ fn failed_work_ends_its_wait_and_no_stream_waits_for_what_is_destroyed() {
 #[test]
 fn misuse_of_queue_pairs_is_refused() {
     check("pair_misuse", &machine());
+}
+
+/// The CUDA of an H200, beside rdma-core's own libibverbs and libmlx5.
+fn cuda_alone(mut machine: Value) -> Value {
+    machine.as_object_mut().expect("a machine").remove("verbs");
+    machine
+}
+
+#[test]
+fn a_card_whose_doorbells_the_gpu_rings_itself_does_the_same() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    for name in ["pairs", "requests", "failures", "pair_misuse"] {
+        for machine in [machine(), old_gpu()] {
+            let Some(program) = compiled(name) else { return };
+            let sysfs = tempfile::tempdir().expect("a directory");
+            let card = uverbs::card(sysfs.path()).expect("a card");
+            let card = card.iter().map(|(name, value)| (*name, value.to_str().expect("text")));
+            let variables: Vec<(&str, &str)> = card.chain([("GDS_HCA", "mlx5"), ("FAR_CARD", "mlx5_0")]).collect();
+            let output = run(&program.path, &[], &cuda_alone(machine), &variables);
+            succeed(name, &output);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: well\n"));
+        }
+    }
 }
 
 fn compiled(name: &str) -> Option<Program> {
