@@ -99,7 +99,9 @@ pub unsafe extern "C" fn gds_create_qp(
     })
 }
 
-/// Destroys a queue pair and its completion queues. What is under way is given up; streams that wait for its completions go on.
+/// Destroys a queue pair and its completion queues. What is under way is given up; streams that wait for its completions go on. Where
+/// a stream may still ring the doorbell of an mlx5 card, that card's objects stay until the process ends, and `ibv_dealloc_pd` is refused
+/// with `EBUSY`.
 ///
 /// Returns 0, also for NULL, as libgdsync does; `EINVAL` for what is no queue pair, or no more.
 ///

@@ -19,6 +19,18 @@ impl Behind for Card {
     fn wake(&self) {}
 }
 
+/// Ends the queue pair's work when it falls. The verbs objects go with the last place of it: where a stream may still ring, they stay, in
+/// state ERROR, so that nothing is sent any more.
+#[derive(Debug)]
+struct Ended(verbs::QueuePair<verbs::Lent>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // One that cannot be changed is lost, and sends nothing either.
+        let _ = self.0.give_up();
+    }
+}
+
 /// # Safety
 ///
 /// As [`super::create`].
@@ -51,7 +63,7 @@ pub(super) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -
             receive,
             [send_completions, receive_completions],
             Endpoint::new(0, pair.number()),
-            Box::new(pair),
+            Box::new(Ended(pair)),
         ),
         behind: Box::new(Card),
         raw,

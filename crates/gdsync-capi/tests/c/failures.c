@@ -119,6 +119,7 @@ static void destroyed(CUstream stream)
         struct gds_qp *gone = near.qp;
         EQUALS(0, gds_destroy_qp(near.qp));
         near.qp = NULL;
+        near.may_stay = is_card();
         memset(far.memory, 0, 8);
         memset(near.memory, 1, 8);
         store(words, 1);
