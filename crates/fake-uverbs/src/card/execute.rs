@@ -34,11 +34,23 @@ impl World {
     /// Takes all doorbells. One whose register has several queue pairs may hide the one before it, so that each of them is
     /// looked at.
     pub fn hear(&mut self) {
-        let Self { contexts, pairs, .. } = self;
+        let Self {
+            contexts,
+            pairs,
+            queues,
+            ..
+        } = self;
         for context in contexts {
             let Some(registers) = &context.registers else {
                 continue;
             };
+            if let Some(named) = registers.take_completion_queue() {
+                for (handle, queue) in queues.iter_mut().filter(|(_, queue)| queue.context == context.fd) {
+                    if let Some(notice) = &mut queue.notice {
+                        notice.ring(*handle == named);
+                    }
+                }
+            }
             let mut pages: Vec<usize> = pairs
                 .values()
                 .filter(|pair| pair.context == context.fd)

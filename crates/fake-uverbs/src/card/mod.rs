@@ -4,11 +4,12 @@
 //! `FAKE_UVERBS_CARD=1` a thread of its own executes for as long as a device is open; without, objects are remembered and the
 //! queues are left alone.
 //!
-//! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `completion`, `pair` and `state` (what a
+//! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair` and `state` (what a
 //! queue pair is), `entry` (what a request says), `arrival` and `perform`
 //! (what it does), `execute` (in which order), `thread`. `world` holds all objects.
 
 pub mod arrival;
+pub mod channel;
 pub mod completion;
 pub mod entry;
 pub mod execute;

@@ -122,6 +122,7 @@ impl World {
             } else {
                 [0; 4]
             },
+            is_solicited: control.is_solicited(),
         };
         let near = self.pairs.get(&handle).map(|pair| (pair.number, pair.now));
         let end = self.pairs.get(&far).map(|pair| pair.now);

@@ -5,6 +5,7 @@ mod bench;
 mod contexts;
 mod device;
 mod errors;
+mod events;
 mod faults;
 #[path = "../inside/mod.rs"]
 mod inside;
