@@ -4,8 +4,8 @@
 //! `FAKE_UVERBS_CARD=1` a thread of its own executes for as long as a device is open; without, objects are remembered and the
 //! queues are left alone.
 //!
-//! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair` and `state` (what a
-//! queue pair is), `entry` (what a request says), `arrival` and `perform`
+//! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair`, `state` and `rules`
+//! (what a queue pair is), `entry` (what a request says), `arrival` and `perform`
 //! (what it does), `execute` (in which order), `thread`. `world` holds all objects.
 
 pub mod arrival;
@@ -19,6 +19,7 @@ pub mod perform;
 pub mod ports;
 pub mod region;
 pub mod registers;
+pub mod rules;
 pub mod state;
 pub mod syndrome;
 pub mod thread;

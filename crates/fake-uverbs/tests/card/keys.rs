@@ -72,6 +72,7 @@ fn changes_of_state() {
         for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_receive.0 & bit != 0) {
             refused(&mut receive, mask(to_receive.0 & !bit));
         }
+        refused(&mut receive, to_receive | mask::IBV_QP_TIMEOUT);
         let mut foreign = receive;
         foreign.ah_attr.port_num = 2;
         foreign.ah_attr.is_global = 1;

@@ -21,6 +21,7 @@ mod random;
 mod raw;
 mod resets;
 mod thread_domain;
+mod unreliable;
 mod work;
 
 /// With this the card executes.
