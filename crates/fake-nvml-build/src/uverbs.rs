@@ -10,52 +10,36 @@ use super::{Driver, library};
 /// A variable of the environment and its value.
 pub type Variable = (&'static str, OsString);
 
-/// What libibverbs reads of sysfs (rdma-core, `libibverbs/init.c` and `cmd_device.c`), for a card `mlx5_0` of two ports. Port 1 is
-/// InfiniBand; port 2 is Ethernet, where GIDs 0 and 1 are of RoCE v1 and v2. Where a GID is not set, there are zeros, as with Linux, and a type, which
-/// Linux refuses with an error that a file cannot give. Their network interface is one that every machine has.
-const TREE: [(&str, &str); 27] = [
-    ("class/infiniband_verbs/abi_version", "6"),
-    ("class/infiniband_verbs/uverbs0/ibdev", "mlx5_0"),
-    ("class/infiniband_verbs/uverbs0/dev", "231:192"),
-    ("class/infiniband_verbs/uverbs0/abi_version", "1"),
-    ("class/infiniband/mlx5_0/node_type", "1: CA"),
+/// What libibverbs reads of sysfs (rdma-core, `libibverbs/init.c` and `cmd_device.c`), for a card `mlx5_0` of two ports: port 1 is
+/// InfiniBand, port 2 Ethernet. Below `class`.
+const TREE: [(&str, &str); 9] = [
+    ("infiniband_verbs/abi_version", "6"),
+    ("infiniband_verbs/uverbs0/ibdev", "mlx5_0"),
+    ("infiniband_verbs/uverbs0/dev", "231:192"),
+    ("infiniband_verbs/uverbs0/abi_version", "1"),
+    ("infiniband/mlx5_0/node_type", "1: CA"),
+    ("infiniband/mlx5_0/fw_ver", "28.39.1002"),
     (
-        "class/infiniband/mlx5_0/device/modalias",
+        "infiniband/mlx5_0/device/modalias",
         "pci:v000015B3d00001021sv000015B3sd00000001bc02sc07i00",
     ),
-    (
-        "class/infiniband/mlx5_0/ports/1/gids/0",
-        "fe80:0000:0000:0000:0a00:00ff:fe00:0002",
-    ),
-    ("class/infiniband/mlx5_0/ports/1/gids/1", UNSET),
-    ("class/infiniband/mlx5_0/ports/1/gids/2", UNSET),
-    ("class/infiniband/mlx5_0/ports/1/gids/3", UNSET),
-    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/0", "IB/RoCE v1"),
-    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/1", "IB/RoCE v1"),
-    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/2", "IB/RoCE v1"),
-    ("class/infiniband/mlx5_0/ports/1/gid_attrs/types/3", "IB/RoCE v1"),
-    ("class/infiniband/mlx5_0/ports/1/pkeys/0", "0xffff"),
-    (
-        "class/infiniband/mlx5_0/ports/2/gids/0",
-        "fe80:0000:0000:0000:0a00:00ff:fe00:0001",
-    ),
-    (
-        "class/infiniband/mlx5_0/ports/2/gids/1",
-        "0000:0000:0000:0000:0000:ffff:c0a8:0001",
-    ),
-    ("class/infiniband/mlx5_0/ports/2/gids/2", UNSET),
-    ("class/infiniband/mlx5_0/ports/2/gids/3", UNSET),
-    ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/0", "IB/RoCE v1"),
-    ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/1", "RoCE v2"),
-    ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/2", "IB/RoCE v1"),
-    ("class/infiniband/mlx5_0/ports/2/gid_attrs/types/3", "IB/RoCE v1"),
-    ("class/infiniband/mlx5_0/ports/2/gid_attrs/ndevs/0", "lo"),
-    ("class/infiniband/mlx5_0/ports/2/gid_attrs/ndevs/1", "lo"),
-    ("class/infiniband/mlx5_0/ports/2/pkeys/0", "0xffff"),
-    ("class/infiniband/mlx5_0/fw_ver", "28.39.1002"),
+    ("infiniband/mlx5_0/ports/1/pkeys/0", "0xffff"),
+    ("infiniband/mlx5_0/ports/2/pkeys/0", "0xffff"),
 ];
 
-const UNSET: &str = "0000:0000:0000:0000:0000:0000:0000:0000";
+/// How many GIDs each port has room for, as the double says.
+const ROOM: u32 = 4;
+
+/// The GIDs that are set, by port and index: of port 2, GID 0 is of RoCE v1 and GID 1 of RoCE v2.
+const GIDS: [(u32, u32, &str, &str); 3] = [
+    (1, 0, "fe80:0000:0000:0000:0a00:00ff:fe00:0002", "IB/RoCE v1"),
+    (2, 0, "fe80:0000:0000:0000:0a00:00ff:fe00:0001", "IB/RoCE v1"),
+    (2, 1, "0000:0000:0000:0000:0000:ffff:c0a8:0001", "RoCE v2"),
+];
+
+/// One that is not set. With Linux its type cannot be read, with an error (`EINVAL`) that no plain file has; libibverbs then takes it
+/// for the first one.
+const UNSET: (&str, &str) = ("0000:0000:0000:0000:0000:0000:0000:0000", "IB/RoCE v1");
 
 /// Builds the library and gives its path, for `LD_PRELOAD`.
 ///
@@ -74,13 +58,27 @@ pub fn build() -> Result<PathBuf, String> {
 /// What the file system says, in words for a failing test.
 pub fn lay_out(root: &Path) -> Result<(), String> {
     for (path, text) in TREE {
-        let path = root.join(path);
-        let directory = path.parent().unwrap_or(root);
-        fs::create_dir_all(directory)
-            .and_then(|()| fs::write(&path, format!("{text}\n")))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        file(root, path, text)?;
+    }
+    for port in [1, 2] {
+        for index in 0..ROOM {
+            let set = GIDS.iter().find(|known| (known.0, known.1) == (port, index));
+            let (gid, kind) = set.map_or(UNSET, |set| (set.2, set.3));
+            let ports = format!("infiniband/mlx5_0/ports/{port}");
+            file(root, &format!("{ports}/gids/{index}"), gid)?;
+            file(root, &format!("{ports}/gid_attrs/types/{index}"), kind)?;
+        }
     }
     Ok(())
+}
+
+/// A file of the tree, of one line.
+fn file(root: &Path, path: &str, text: &str) -> Result<(), String> {
+    let path = root.join("class").join(path);
+    let directory = path.parent().unwrap_or(root);
+    fs::create_dir_all(directory)
+        .and_then(|()| fs::write(&path, format!("{text}\n")))
+        .map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// What to start a program with, so that its libibverbs and libmlx5 find a card that answers commands and leaves queues alone: the

@@ -26,6 +26,10 @@ impl Request<'_> {
         u32::from_ne_bytes(self.array(offset))
     }
 
+    pub fn i32(self, offset: usize) -> i32 {
+        i32::from_ne_bytes(self.array(offset))
+    }
+
     pub fn u64(self, offset: usize) -> u64 {
         u64::from_ne_bytes(self.array(offset))
     }

@@ -24,6 +24,7 @@ pub mod number {
     pub const DESTROY_AH: u32 = 8;
     pub const REG_MR: u32 = 9;
     pub const DEREG_MR: u32 = 13;
+    pub const CREATE_COMP_CHANNEL: u32 = 17;
     pub const CREATE_CQ: u32 = 18;
     pub const DESTROY_CQ: u32 = 20;
     pub const CREATE_QP: u32 = 24;
@@ -74,6 +75,7 @@ fn answer(context: c_int, command: u32, request: Request) -> Result<Answer, c_in
         number::DEALLOC_PD => world().drop_protection_domain(context, request),
         number::REG_MR => world().register(context, request),
         number::DEREG_MR => world().deregister(context, request),
+        number::CREATE_COMP_CHANNEL => world().create_channel(context),
         number::CREATE_CQ => world().create_completion_queue(context, request),
         number::DESTROY_CQ => world().destroy_completion_queue(context, request),
         number::CREATE_QP => world().create_pair(context, request),

@@ -21,7 +21,8 @@
 //! | `FAKE_UVERBS_DENY=dynamic` | pages of doorbell registers for thread domains are refused (EPERM); `all`: every page |
 //! | `FAKE_UVERBS_TRACE=1` | each command is told on standard error |
 //!
-//! The card executes RC between queue pairs of the process, over memory of the process; a port leads to itself alone.
+//! The card executes RC and UC between queue pairs of the process, over memory of the process; a port leads to itself alone. It tells of
+//! completions through completion channels, and of nothing else.
 //!
 //! Layouts are those of Linux' `include/uapi/rdma/ib_user_verbs.h` and `mlx5-abi.h`; each place names its structure.
 

@@ -16,6 +16,7 @@ pub struct Message<'a> {
     /// How many bytes its completion tells.
     pub bytes: usize,
     pub immediate: [u8; 4],
+    pub is_solicited: bool,
 }
 
 /// What became of it.
@@ -104,6 +105,7 @@ impl World {
             counter: pair.used,
             bytes: u32::try_from(message.bytes).unwrap_or(u32::MAX),
             immediate: message.immediate,
+            is_solicited: message.is_solicited,
             from: (from, if pair.now.port == INFINIBAND { LID } else { 0 }),
             error: ended.err(),
         };
@@ -134,6 +136,7 @@ impl World {
             kind: 0,
             bytes: 0,
             immediate: [0; 4],
+            is_solicited: false,
         };
         if left > 0 {
             self.end_receive(handle, Err(flushed), 0, &nothing, true);

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bytes::{Answer, Request};
+use crate::card::channel::Notice;
 use crate::card::memory;
 use crate::card::world::World;
 
@@ -37,6 +38,8 @@ pub struct Completion {
     pub immediate: [u8; 4],
     /// The queue pair that a message came from, and its port's LID.
     pub from: (u32, u16),
+    /// Its sender asked that the program be told.
+    pub is_solicited: bool,
     /// Syndrome, and the vendor's.
     pub error: Option<(u8, u8)>,
 }
@@ -75,6 +78,7 @@ pub struct CompletionQueue {
     written: u32,
     /// One completion found no room: as with a card, none comes after it.
     has_overrun: bool,
+    pub notice: Option<Notice>,
 }
 
 impl CompletionQueue {
@@ -100,6 +104,9 @@ impl CompletionQueue {
         // SAFETY: within a live queue's buffer, which is the provider's for as long as the queue lives.
         unsafe { memory::completion(self.buffer + place, &completion.entry(owner)) };
         self.written = self.written.wrapping_add(1);
+        if let Some(notice) = &mut self.notice {
+            notice.written(self.written, completion.is_solicited || completion.error.is_some());
+        }
     }
 }
 
@@ -109,7 +116,7 @@ impl World {
     /// one entries and gets as many.
     pub fn create_completion_queue(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         let place = |at: usize| usize::try_from(request.u64(at)).map_err(|_| libc::EFAULT);
-        let queue = CompletionQueue {
+        let mut queue = CompletionQueue {
             context,
             buffer: place(32)?,
             record: place(40)?,
@@ -117,6 +124,7 @@ impl World {
             stride: request.u32(48),
             written: 0,
             has_overrun: false,
+            notice: None,
         };
         let aligned =
             queue.buffer.is_multiple_of(64) && queue.record.is_multiple_of(8) && queue.buffer != 0 && queue.record != 0;
@@ -125,6 +133,7 @@ impl World {
         }
         let bytes = queue.entries as usize * queue.stride as usize;
         queue.buffer.checked_add(bytes).ok_or(libc::EFAULT)?;
+        queue.notice = self.notice(context, request.i32(24), request.u64(8), queue.record + 4)?;
         let handle = self.next();
         let mut answer = Answer::new();
         answer.u32(0, handle);
@@ -134,15 +143,20 @@ impl World {
         Ok(answer)
     }
 
-    /// `DESTROY_CQ`: `EBUSY` while a queue pair completes there.
+    /// `DESTROY_CQ`, answered by `struct ib_uverbs_destroy_cq_resp`: `EBUSY` while a queue pair completes there.
     pub fn destroy_completion_queue(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         let handle = request.u32(8);
         let known = self.queues.get(&handle).is_some_and(|queue| queue.context == context);
         if self.pairs.values().any(|pair| pair.completes_in(handle)) {
             return Err(libc::EBUSY);
         }
-        known.then(|| self.queues.remove(&handle)).ok_or(libc::EINVAL)?;
-        Ok(Answer::new())
+        let gone = known
+            .then(|| self.queues.remove(&handle))
+            .flatten()
+            .ok_or(libc::EINVAL)?;
+        let mut answer = Answer::new();
+        answer.u32(0, gone.notice.map_or(0, |notice| notice.finish())); // comp_events_reported
+        Ok(answer)
     }
 
     /// Writes a completion.

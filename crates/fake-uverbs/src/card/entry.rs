@@ -88,6 +88,11 @@ impl Control {
         self.flags & 8 != 0
     }
 
+    /// `MLX5_WQE_CTRL_SOLICITED`.
+    pub fn is_solicited(&self) -> bool {
+        self.flags & 2 != 0
+    }
+
     pub fn has_immediate(&self) -> bool {
         [opcode::WRITE_IMM, opcode::SEND_IMM].contains(&self.opcode)
     }

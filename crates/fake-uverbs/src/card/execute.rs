@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::card::completion::{Completion, kind};
 use crate::card::entry::Control;
 use crate::card::memory;
-use crate::card::pair::{BLOCK, Pair, RELIABLE};
+use crate::card::pair::{BLOCK, Pair, RELIABLE, UNRELIABLE};
 use crate::card::perform::Outcome;
 use crate::card::registers::Doorbell;
 use crate::card::state::stage;
@@ -34,11 +34,23 @@ impl World {
     /// Takes all doorbells. One whose register has several queue pairs may hide the one before it, so that each of them is
     /// looked at.
     pub fn hear(&mut self) {
-        let Self { contexts, pairs, .. } = self;
+        let Self {
+            contexts,
+            pairs,
+            queues,
+            ..
+        } = self;
         for context in contexts {
             let Some(registers) = &context.registers else {
                 continue;
             };
+            if let Some(named) = registers.take_completion_queue() {
+                for (handle, queue) in queues.iter_mut().filter(|(_, queue)| queue.context == context.fd) {
+                    if let Some(notice) = &mut queue.notice {
+                        notice.ring(*handle == named);
+                    }
+                }
+            }
             let mut pages: Vec<usize> = pairs
                 .values()
                 .filter(|pair| pair.context == context.fd)
@@ -107,14 +119,24 @@ impl World {
         let mut bytes = vec![0; control.bytes()];
         // SAFETY: as in `control`.
         unsafe { memory::ring(pair.sends, usize::from(pair.executed) * BLOCK, &mut bytes) };
-        let fits = posted <= pair.sends.bytes && bytes.len() <= posted && pair.kind == RELIABLE;
-        let entry = control.entry(&bytes, pair.executed, pair.number).filter(|_| fits);
+        let fits = posted <= pair.sends.bytes && bytes.len() <= posted;
+        let is_able = pair.kind == RELIABLE || (pair.kind == UNRELIABLE && !control.takes());
+        let is_acknowledged = pair.kind == RELIABLE;
+        let entry = control
+            .entry(&bytes, pair.executed, pair.number)
+            .filter(|_| fits && is_able);
         let outcome = match entry {
             Some(entry) => self.perform(handle, &control, &entry),
             None => Outcome::Failed(syndrome::LOCAL_OPERATION),
         };
         let ended = match outcome {
             Outcome::Done(bytes) => Ok(bytes),
+            // Nobody tells the sender what became of it.
+            Outcome::Failed(syndrome::REMOTE_INVALID_REQUEST..=syndrome::REMOTE_OPERATION) | Outcome::Waits(..)
+                if !is_acknowledged =>
+            {
+                Ok(0)
+            }
             Outcome::Failed(syndrome) => Err((syndrome, vendor(syndrome))),
             Outcome::Waits(longest, syndrome) => {
                 let since = self

@@ -97,6 +97,17 @@ pub unsafe fn record(address: usize) -> u32 {
     u32::from_be(word.load(Ordering::Acquire))
 }
 
+/// Writes such a word.
+///
+/// # Safety
+///
+/// As above, and the memory may be written.
+pub unsafe fn set_record(address: usize, value: u32) {
+    // SAFETY: this function's condition.
+    let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
+    word.store(value.to_be(), Ordering::Release);
+}
+
 /// Bytes of a ring, from a place in it on, and at its end from its beginning on.
 ///
 /// # Safety

@@ -4,11 +4,12 @@
 //! `FAKE_UVERBS_CARD=1` a thread of its own executes for as long as a device is open; without, objects are remembered and the
 //! queues are left alone.
 //!
-//! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `completion`, `pair` and `state` (what a
-//! queue pair is), `entry` (what a request says), `arrival` and `perform`
+//! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair`, `state` and `rules`
+//! (what a queue pair is), `entry` (what a request says), `arrival` and `perform`
 //! (what it does), `execute` (in which order), `thread`. `world` holds all objects.
 
 pub mod arrival;
+pub mod channel;
 pub mod completion;
 pub mod entry;
 pub mod execute;
@@ -18,6 +19,7 @@ pub mod perform;
 pub mod ports;
 pub mod region;
 pub mod registers;
+pub mod rules;
 pub mod state;
 pub mod syndrome;
 pub mod thread;

@@ -6,7 +6,7 @@ use crate::card::arrival::{Message, Received};
 use crate::card::completion::kind;
 use crate::card::entry::{Control, Entry, Far, Piece, opcode};
 use crate::card::memory::{self, Segment};
-use crate::card::pair::Pair;
+use crate::card::pair::{Pair, RELIABLE};
 use crate::card::region::right;
 use crate::card::state::stage;
 use crate::card::syndrome;
@@ -122,6 +122,7 @@ impl World {
             } else {
                 [0; 4]
             },
+            is_solicited: control.is_solicited(),
         };
         let near = self.pairs.get(&handle).map(|pair| (pair.number, pair.now));
         let end = self.pairs.get(&far).map(|pair| pair.now);
@@ -206,9 +207,12 @@ impl World {
         Outcome::Done(8)
     }
 
-    /// The far end refuses, and is out of service after that (the specification's 9.9.3.1, class C).
+    /// The far end refuses, and is out of service after that (the specification's 9.9.3.1, class C); without acknowledgements it drops
+    /// what it refuses.
     fn refuse(&mut self, far: u32, syndrome: u8) -> Outcome {
-        self.break_pair(far);
+        if self.pairs.get(&far).is_some_and(|far| far.kind == RELIABLE) {
+            self.break_pair(far);
+        }
         Outcome::Failed(syndrome)
     }
 

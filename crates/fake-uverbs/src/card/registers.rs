@@ -80,6 +80,18 @@ impl Registers {
         Ok(Self { start, length })
     }
 
+    /// Takes the last doorbell of a completion queue, which is the queue's number in the second word (`MLX5_CQ_DOORBELL`). The
+    /// provider rings for all queues on the first page.
+    pub fn take_completion_queue(&self) -> Option<u32> {
+        const PLACE: usize = 0x20;
+        // SAFETY: within the mapping's first page; as in `take`.
+        let word = unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(PLACE).cast()) };
+        if word.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        Some((u64::from_be(word.swap(0, Ordering::AcqRel)) & 0xffff_ffff) as u32)
+    }
+
     /// Takes what has been written to a card's page since the last time.
     ///
     /// A doorbell is eight bytes, big-endian: what a request begins with, so that the second word has the queue pair's number

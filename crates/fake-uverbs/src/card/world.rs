@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::bytes::{Answer, Request};
+use crate::card::channel::Channel;
 use crate::card::completion::CompletionQueue;
 use crate::card::pair::Pair;
 use crate::card::region::Region;
@@ -25,6 +26,7 @@ pub struct World {
     domains: BTreeMap<u32, c_int>,
     /// Address handles, likewise.
     addresses: BTreeMap<u32, (c_int, u32)>,
+    pub channels: Vec<Channel>,
     pub regions: BTreeMap<u32, Region>,
     pub queues: BTreeMap<u32, CompletionQueue>,
     pub pairs: BTreeMap<u32, Pair>,
@@ -39,6 +41,7 @@ static WORLD: Mutex<World> = Mutex::new(World {
     contexts: Vec::new(),
     domains: BTreeMap::new(),
     addresses: BTreeMap::new(),
+    channels: Vec::new(),
     regions: BTreeMap::new(),
     queues: BTreeMap::new(),
     pairs: BTreeMap::new(),
@@ -70,6 +73,7 @@ impl World {
     pub fn close(&mut self, fd: c_int) {
         self.pairs.retain(|_, pair| pair.context != fd);
         self.queues.retain(|_, queue| queue.context != fd);
+        self.channels.retain(|channel| channel.context != fd);
         self.regions.retain(|_, region| region.context != fd);
         self.addresses.retain(|_, address| address.0 != fd);
         self.domains.retain(|_, context| *context != fd);

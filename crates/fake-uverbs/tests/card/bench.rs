@@ -75,12 +75,17 @@ impl Device {
 
     /// A queue pair of a protection domain, or of a parent domain.
     pub fn pair_in(&self, pd: *mut ib::ibv_pd) -> Pair {
+        self.pair_of(ib::ibv_qp_type::IBV_QPT_RC, pd)
+    }
+
+    /// A queue pair of a kind.
+    pub fn pair_of(&self, kind: ib::ibv_qp_type::Type, pd: *mut ib::ibv_pd) -> Pair {
         let (sent, received) = (self.queue(128), self.queue(128));
         let mut attributes = ib::ibv_qp_init_attr {
             send_cq: sent.0,
             recv_cq: received.0,
             cap: capacities(),
-            qp_type: ib::ibv_qp_type::IBV_QPT_RC,
+            qp_type: kind,
             ..Default::default()
         };
         // SAFETY: the live domain and queues.

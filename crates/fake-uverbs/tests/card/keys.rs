@@ -7,6 +7,7 @@ use ibverbs_sys as ib;
 use crate::CARD;
 use crate::bench::{Link, Pair};
 use crate::device::{ALL, Device};
+use crate::errors::out_of_service;
 use crate::inside::inside;
 
 const INVALID: i32 = 22;
@@ -57,6 +58,7 @@ fn changes_of_state() {
         let refused = |change: &mut ib::ibv_qp_attr, named: mask| assert_eq!(pair.modify(change, named), INVALID);
         let (mut receive, to_receive) = Pair::ready_to_receive(pair.number, link);
         let (mut send, to_send) = Pair::ready_to_send(link);
+        refused(&mut out_of_service(), mask::IBV_QP_STATE);
         refused(&mut receive, to_receive);
         refused(&mut send, to_send);
         let mut first = ib::ibv_qp_attr {
@@ -72,6 +74,7 @@ fn changes_of_state() {
         for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_receive.0 & bit != 0) {
             refused(&mut receive, mask(to_receive.0 & !bit));
         }
+        refused(&mut receive, to_receive | mask::IBV_QP_TIMEOUT);
         let mut foreign = receive;
         foreign.ah_attr.port_num = 2;
         foreign.ah_attr.is_global = 1;

@@ -5,6 +5,7 @@ mod bench;
 mod contexts;
 mod device;
 mod errors;
+mod events;
 mod faults;
 #[path = "../inside/mod.rs"]
 mod inside;
@@ -20,6 +21,7 @@ mod random;
 mod raw;
 mod resets;
 mod thread_domain;
+mod unreliable;
 mod work;
 
 /// With this the card executes.

@@ -1,0 +1,163 @@
+//! Completion channels: a program is told of a completion where it asked for that, once.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use ibverbs_sys as ib;
+
+use crate::CARD;
+use crate::bench::{Link, Pair, capacities};
+use crate::device::{Device, Queue};
+use crate::inside::inside;
+use crate::work::{SIGNALLED, Work};
+
+const SOLICITED: u32 = ib::ibv_send_flags::IBV_SEND_SOLICITED.0;
+
+/// A queue pair connected to itself, its completion queues, and the channel of both.
+fn told() -> (*mut ib::ibv_comp_channel, Pair) {
+    let device = Device::open();
+    // SAFETY: the open context.
+    let channel = unsafe { ib::ibv_create_comp_channel(device.context) };
+    assert!(!channel.is_null(), "{}", std::io::Error::last_os_error());
+    // SAFETY: the open context and the live channel.
+    let queue = || Queue(unsafe { ib::ibv_create_cq(device.context, 15, null_mut(), channel, 0) });
+    let (sent, received) = (queue(), queue());
+    let mut attributes = ib::ibv_qp_init_attr {
+        send_cq: sent.0,
+        recv_cq: received.0,
+        cap: capacities(),
+        qp_type: ib::ibv_qp_type::IBV_QPT_RC,
+        ..Default::default()
+    };
+    // SAFETY: the live domain and queues.
+    let qp = unsafe { ib::ibv_create_qp(device.pd, &mut attributes) };
+    // SAFETY: the live queue pair.
+    let number = unsafe { (*qp).qp_num };
+    let pair = Pair {
+        qp,
+        number,
+        sent,
+        received,
+    };
+    pair.connect(number, Link::default());
+    (channel, pair)
+}
+
+fn ask(queue: Queue, solicited_only: bool) {
+    // SAFETY: the live queue.
+    assert_eq!(unsafe { ib::ibv_req_notify_cq(queue.0, solicited_only.into()) }, 0);
+}
+
+/// The queue that the next event is of, which is acknowledged; none where there is none for so many milliseconds.
+fn event(channel: *mut ib::ibv_comp_channel, wait: i32) -> Option<*mut ib::ibv_cq> {
+    let mut poll = libc::pollfd {
+        // SAFETY: the live channel.
+        fd: unsafe { (*channel).fd },
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor.
+    if unsafe { libc::poll(&mut poll, 1, wait) } != 1 {
+        return None;
+    }
+    let (mut queue, mut context): (*mut ib::ibv_cq, *mut c_void) = (null_mut(), null_mut());
+    // SAFETY: the live channel, and room for both.
+    assert_eq!(unsafe { ib::ibv_get_cq_event(channel, &mut queue, &mut context) }, 0);
+    // SAFETY: the live queue of the event.
+    unsafe { ib::ibv_ack_cq_events(queue, 1) };
+    Some(queue)
+}
+
+#[test]
+fn events() {
+    inside("events::events", &[CARD], || {
+        const LONG: i32 = 10_000;
+        let (channel, pair) = told();
+        // Nobody has asked.
+        pair.receive(1, &[]);
+        pair.run(Work::send(1, &[]));
+        pair.received.success();
+        assert_eq!(event(channel, 20), None);
+        for turn in 0..50 {
+            // For what comes; both queues at once.
+            ask(pair.sent, false);
+            ask(pair.received, false);
+            pair.receive(turn, &[]);
+            pair.post(&[Work::send(turn, &[])]);
+            let mut found = [event(channel, LONG), event(channel, LONG)];
+            found.sort();
+            let mut both = [Some(pair.sent.0), Some(pair.received.0)];
+            both.sort();
+            assert_eq!(found, both);
+            // Once.
+            pair.receive(turn, &[]);
+            pair.run(Work::send(turn, &[]));
+            assert_eq!(event(channel, 1), None);
+            // What is there already is told at once.
+            ask(pair.received, false);
+            assert_eq!(event(channel, LONG), Some(pair.received.0));
+            assert_eq!(
+                [pair.sent.success(), pair.received.success(), pair.received.success()],
+                [turn; 3]
+            );
+        }
+    });
+}
+
+#[test]
+fn solicited_events() {
+    inside("events::solicited_events", &[CARD], || {
+        let (channel, pair) = told();
+        ask(pair.received, true);
+        for id in 0..3 {
+            pair.receive(id, &[]);
+        }
+        pair.run(Work::send(0, &[]));
+        pair.run(Work::send(1, &[]));
+        assert_eq!(event(channel, 50), None);
+        pair.run(Work::send(2, &[]).with(SIGNALLED | SOLICITED));
+        assert_eq!(event(channel, 10_000), Some(pair.received.0));
+        for id in 0..3 {
+            assert_eq!(pair.received.success(), id);
+        }
+        // Errors are told in any case.
+        ask(pair.received, true);
+        pair.receive(3, &[]);
+        let nothing = ib::ibv_sge {
+            addr: 0,
+            length: 8,
+            lkey: 1,
+        };
+        assert_eq!(
+            pair.fail(Work::send(4, &[nothing])),
+            ib::ibv_wc_status::IBV_WC_LOC_PROT_ERR
+        );
+        assert_eq!(event(channel, 10_000), Some(pair.received.0));
+    });
+}
+
+/// An event that nobody has read does not hold up the end of its queue.
+#[test]
+fn unread_events() {
+    inside("events::unread_events", &[CARD], || {
+        let (channel, pair) = told();
+        ask(pair.sent, false);
+        ask(pair.received, false);
+        pair.receive(1, &[]);
+        pair.run(Work::send(1, &[]));
+        pair.received.success();
+        pair.destroy();
+        // SAFETY: a queue that is not used after this.
+        assert_eq!(unsafe { ib::ibv_destroy_cq(pair.sent.0) }, 0);
+        assert_eq!(
+            event(channel, 10_000),
+            Some(pair.received.0),
+            "the other queue's event is still there"
+        );
+        // SAFETY: as above, and the channel too.
+        unsafe {
+            assert_eq!(ib::ibv_destroy_cq(pair.received.0), 0);
+            assert_eq!(ib::ibv_destroy_comp_channel(channel), 0);
+        }
+    });
+}
