@@ -21,6 +21,8 @@ const BATCH: usize = 20;
 pub const BATCHES: usize = 2;
 /// What the slots take together at most.
 const ROOM: usize = 64 << 20;
+/// What goes there at most, so that large messages take no longer than small ones.
+const ALL: usize = 1 << 30;
 /// Looks between two at the clock and the other process.
 const LOOKS: u32 = 128;
 
@@ -70,6 +72,13 @@ impl<'a> End<'a> {
     /// Slots that it needs for messages of one way.
     pub fn slots(&self) -> usize {
         self.batch as usize * BATCHES
+    }
+
+    /// How many messages go there and back: both processes count alike.
+    pub fn messages(&self) -> u32 {
+        let most = (ALL / self.bytes).max(self.batch as usize * BATCHES);
+        let wanted = self.session.task.terms.depth.async_messages();
+        wanted.min(u32::try_from(most).unwrap_or(wanted))
     }
 
     /// The number of the next message.

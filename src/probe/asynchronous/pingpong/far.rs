@@ -32,7 +32,7 @@ pub fn run(end: &mut End<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     if !trial::far(end, &slots, mark)? {
         return Ok(());
     }
-    let messages = end.session.task.terms.depth.async_messages();
+    let messages = end.messages();
     let mut left = messages;
     while left > 0 {
         let some = left.min(PORTION);

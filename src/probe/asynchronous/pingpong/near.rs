@@ -61,7 +61,7 @@ pub fn run(end: &mut End<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
         rounds: Rounds::default(),
     };
     let bytes = end.bytes;
-    let messages = end.session.task.terms.depth.async_messages();
+    let messages = end.messages();
     let mut results = Vec::new();
     let name = "async.pingpong.stream.latency";
     let (mut left, mut wrong) = (messages, None);
