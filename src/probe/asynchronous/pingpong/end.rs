@@ -23,8 +23,15 @@ pub const BATCHES: usize = 2;
 const ROOM: usize = 64 << 20;
 /// What goes there at most, so that large messages take no longer than small ones.
 const ALL: usize = 1 << 30;
-/// Looks between two at the clock and the other process.
+/// Messages of a step that the parent hears of, and how long one may take: a tenth of a second each, as two processes on an emulated
+/// machine that is busy may need.
+pub const PORTION: u32 = 1000;
+pub const A_PORTION: Duration = Duration::from_secs(100);
+/// Looks between two at the clock and the other process, where there are so many CPUs that nobody waits for the one that looks; and
+/// where there are fewer.
 const LOOKS: u32 = 128;
+const MANY_CPUS: usize = 8;
+const LOOKS_OF_FEW: u32 = 4;
 
 /// One of the two processes.
 pub struct End<'a> {
@@ -38,6 +45,8 @@ pub struct End<'a> {
     pub batch: u32,
     /// The next message's number.
     pub next: u32,
+    /// Looks between two at the clock.
+    looks: u32,
 }
 
 impl<'a> End<'a> {
@@ -66,6 +75,10 @@ impl<'a> End<'a> {
             bytes,
             batch: batch as u32,
             next: 0,
+            looks: match std::thread::available_parallelism() {
+                Ok(cpus) if cpus.get() >= MANY_CPUS => LOOKS,
+                _ => LOOKS_OF_FEW,
+            },
         })
     }
 
@@ -99,7 +112,7 @@ impl<'a> End<'a> {
         let mut looks = 0_u32;
         while !done(self)? {
             looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(LOOKS) {
+            if looks.is_multiple_of(self.looks) {
                 self.way.look()?;
                 if begun.elapsed() > patience {
                     return Err(self.why(Trouble::Late { what, patience }));

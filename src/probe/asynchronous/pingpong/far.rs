@@ -7,9 +7,8 @@ use gdsync::queue::Wait;
 use gdsync::wire::Entry;
 use gdsync::{Program, Watched};
 
-use super::super::loopback::{A_PORTION, PORTION};
 use super::super::plan::driven;
-use super::end::{BATCHES, End};
+use super::end::{A_PORTION, BATCHES, End, PORTION};
 use super::memory::{CHANGED, Slots};
 use super::trial;
 use super::way::Word;

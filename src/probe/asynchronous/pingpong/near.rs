@@ -8,10 +8,9 @@ use gdsync::queue::Wait;
 use gdsync::wire::Entry;
 use gdsync::{Place, Program, Watched};
 
-use super::super::loopback::{A_PORTION, PORTION};
 use super::super::plan::driven;
 use super::PART;
-use super::end::{BATCHES, End};
+use super::end::{A_PORTION, BATCHES, End, PORTION};
 use super::memory::{self, Slots};
 use super::trial;
 use super::way::Word;
