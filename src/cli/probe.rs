@@ -53,8 +53,8 @@ pub enum ProbeWhat {
     /// Let streams ring a card's doorbells and wait for its completions, with kernels between, and measure what that takes
     ///
     /// GPUDirect Async: what a stream does in order with every way of waiting, how soon it sees a word that the CPU writes, how soon a
-    /// card hears its doorbell, and messages round a loop that the stream drives, against the same driven by the CPU. With
-    /// --sysroot or --from nothing is measured.
+    /// card hears its doorbell, and messages that the stream drives, round a loop and to another process and back, against the same
+    /// driven by the CPU. With --sysroot or --from nothing is measured.
     ///
     /// Exit status: 0 all well, 1 an order was violated, or a word was wrong, or something failed, or there is no GPU, 2 usage or
     /// internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.

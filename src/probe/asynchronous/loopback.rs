@@ -22,8 +22,8 @@ const BATCH: u32 = 20;
 const BATCHES: usize = 2;
 
 /// Messages of a step that the parent hears of, and how long one may take: ten milliseconds each, as on an emulated machine that is busy.
-pub(super) const PORTION: u32 = 5000;
-pub(super) const A_PORTION: Duration = Duration::from_secs(50);
+const PORTION: u32 = 5000;
+const A_PORTION: Duration = Duration::from_secs(50);
 
 /// Goes round, and compares the two ways.
 pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {

@@ -153,6 +153,26 @@ fn cards_move_what_is_verified_and_measured_beside_perftest() {
         .map(|result| (result["backend"].as_str(), result["verified"].as_u64()))
         .collect();
     assert_eq!(verified, [(Some("cuda-sim+proxy"), Some(2000 * 1024))], "{round:#?}");
+    // And of two processes: there and back, each changed on the way.
+    for (name, messages) in [
+        ("async.pingpong.stream.latency", 2000),
+        ("async.pingpong.cpu.latency", 500),
+    ] {
+        let between = of(&stream, name);
+        let verified: Vec<_> = between
+            .iter()
+            .map(|result| (result["backend"].as_str(), result["verified"].as_u64()))
+            .collect();
+        assert_eq!(
+            verified,
+            [(Some("cuda-sim+proxy"), Some(messages * 1024))],
+            "{between:#?}"
+        );
+        assert!(
+            between[0]["median"].as_f64().is_some_and(|median| median > 0.0),
+            "{between:#?}"
+        );
+    }
     let refused = &json(&files.join("no-gid.json"))["results"];
     assert_eq!(
         (refused.as_array().map(Vec::len), &refused[0]["reason"]),

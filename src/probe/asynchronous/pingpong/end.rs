@@ -21,8 +21,17 @@ const BATCH: usize = 20;
 pub const BATCHES: usize = 2;
 /// What the slots take together at most.
 const ROOM: usize = 64 << 20;
-/// Looks between two at the clock and the other process.
+/// What goes there at most, so that large messages take no longer than small ones.
+const ALL: usize = 1 << 30;
+/// Messages of a step that the parent hears of, and how long one may take: a tenth of a second each, as two processes on an emulated
+/// machine that is busy may need.
+pub const PORTION: u32 = 1000;
+pub const A_PORTION: Duration = Duration::from_secs(100);
+/// Looks between two at the clock and the other process, where there are so many CPUs that nobody waits for the one that looks; and
+/// where there are fewer.
 const LOOKS: u32 = 128;
+const MANY_CPUS: usize = 8;
+const LOOKS_OF_FEW: u32 = 4;
 
 /// One of the two processes.
 pub struct End<'a> {
@@ -36,6 +45,8 @@ pub struct End<'a> {
     pub batch: u32,
     /// The next message's number.
     pub next: u32,
+    /// Looks between two at the clock.
+    looks: u32,
 }
 
 impl<'a> End<'a> {
@@ -64,12 +75,23 @@ impl<'a> End<'a> {
             bytes,
             batch: batch as u32,
             next: 0,
+            looks: match std::thread::available_parallelism() {
+                Ok(cpus) if cpus.get() >= MANY_CPUS => LOOKS,
+                _ => LOOKS_OF_FEW,
+            },
         })
     }
 
     /// Slots that it needs for messages of one way.
     pub fn slots(&self) -> usize {
         self.batch as usize * BATCHES
+    }
+
+    /// How many messages go there and back: both processes count alike.
+    pub fn messages(&self) -> u32 {
+        let most = (ALL / self.bytes).max(self.batch as usize * BATCHES);
+        let wanted = self.session.task.terms.depth.async_messages();
+        wanted.min(u32::try_from(most).unwrap_or(wanted))
     }
 
     /// The number of the next message.
@@ -90,7 +112,7 @@ impl<'a> End<'a> {
         let mut looks = 0_u32;
         while !done(self)? {
             looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(LOOKS) {
+            if looks.is_multiple_of(self.looks) {
                 self.way.look()?;
                 if begun.elapsed() > patience {
                     return Err(self.why(Trouble::Late { what, patience }));

@@ -7,9 +7,8 @@ use gdsync::queue::Wait;
 use gdsync::wire::Entry;
 use gdsync::{Program, Watched};
 
-use super::super::loopback::{A_PORTION, PORTION};
 use super::super::plan::driven;
-use super::end::{BATCHES, End};
+use super::end::{A_PORTION, BATCHES, End, PORTION};
 use super::memory::{CHANGED, Slots};
 use super::trial;
 use super::way::Word;
@@ -32,7 +31,7 @@ pub fn run(end: &mut End<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
     if !trial::far(end, &slots, mark)? {
         return Ok(());
     }
-    let messages = end.session.task.terms.depth.async_messages();
+    let messages = end.messages();
     let mut left = messages;
     while left > 0 {
         let some = left.min(PORTION);

@@ -8,10 +8,9 @@ use gdsync::queue::Wait;
 use gdsync::wire::Entry;
 use gdsync::{Place, Program, Watched};
 
-use super::super::loopback::{A_PORTION, PORTION};
 use super::super::plan::driven;
 use super::PART;
-use super::end::{BATCHES, End};
+use super::end::{A_PORTION, BATCHES, End, PORTION};
 use super::memory::{self, Slots};
 use super::trial;
 use super::way::Word;
@@ -61,7 +60,7 @@ pub fn run(end: &mut End<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
         rounds: Rounds::default(),
     };
     let bytes = end.bytes;
-    let messages = end.session.task.terms.depth.async_messages();
+    let messages = end.messages();
     let mut results = Vec::new();
     let name = "async.pingpong.stream.latency";
     let (mut left, mut wrong) = (messages, None);

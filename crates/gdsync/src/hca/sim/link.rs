@@ -1,4 +1,4 @@
-//! What goes between two HCAs: requests one way and their answers the other. The border of the process could run here.
+//! What goes between two HCAs: requests one way and their answers the other. The border of a process may run here: [`super::socket`].
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
