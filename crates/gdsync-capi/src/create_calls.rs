@@ -71,9 +71,7 @@ pub unsafe extern "C" fn gds_create_qp(
         let (wanted, limits) = wanted(&given)?;
         // SAFETY: as above, of a protection domain.
         if unsafe { (*domain.as_ptr()).context } != context {
-            return Err(Refusal::Gone {
-                what: "protection domain of this context",
-            });
+            return Err(Refusal::OtherDevice);
         }
         let supply = Supply::own_pages(gpu(gpu_id)?);
         // SAFETY: the caller promises that the device stays open, and the domain there.
