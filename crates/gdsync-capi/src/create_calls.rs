@@ -2,10 +2,11 @@
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
+use std::sync::LazyLock;
 
-use engine::Supply;
 use engine::hca::Request;
 use engine::queue::Waiting;
+use engine::{Pages, Supply};
 use verbs::raw::{
     ibv_context, ibv_modify_qp, ibv_pd, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type,
 };
@@ -24,6 +25,9 @@ const MOST_WORK: u32 = 1 << 15;
 const MOST_SEGMENTS: u32 = 63;
 /// Heading, far address and what an atomic operation adds.
 const BESIDES: u32 = 3;
+
+/// Where queues lie: kept for later queue pairs.
+static PAGES: LazyLock<Pages> = LazyLock::new(Pages::default);
 
 /// Makes a queue pair of the protection domain, with two completion queues of its own, whose queues the GPU of the current context reaches.
 /// It is in state RESET: the program changes its states with `gds_modify_qp`, or with `ibv_modify_qp` of `qp->qp`. `qp_init_attr`
@@ -71,11 +75,9 @@ pub unsafe extern "C" fn gds_create_qp(
         let (wanted, limits) = wanted(&given)?;
         // SAFETY: as above, of a protection domain.
         if unsafe { (*domain.as_ptr()).context } != context {
-            return Err(Refusal::Gone {
-                what: "protection domain of this context",
-            });
+            return Err(Refusal::OtherDevice);
         }
-        let supply = Supply::own_pages(gpu(gpu_id)?);
+        let supply = Supply::own_pages(gpu(gpu_id)?, &PAGES);
         // SAFETY: the caller promises that the device stays open, and the domain there.
         let device = unsafe { Context::foreign(raw) }.map_err(Refusal::verbs("use the program's device"))?;
         // SAFETY: as above.

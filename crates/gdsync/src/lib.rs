@@ -28,6 +28,6 @@ pub mod wire;
 
 pub use error::Error;
 use place::Whole;
-pub use place::{Home, Place, Supply};
+pub use place::{Home, Pages, Place, Supply};
 pub use program::Program;
 pub use watchdog::{Guard, Released, Watchdog, Watched};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
 use gpu::{Allocation, Compare, DeviceMemory, DevicePtr, Gpu, HostMemory, MemoryOperation};
@@ -54,24 +54,54 @@ pub enum Home {
 pub struct Supply {
     gpu: Gpu,
     gdr: Option<Gdr>,
-    /// Host places are pages of our own, which the GPU's driver was told of.
-    own_pages: bool,
+    /// Host places are of these.
+    pages: Option<Pages>,
+}
+
+/// Pages of our own, registered with a GPU's driver, of which each host place has its own: see [`Supply::own_pages`]. Clones are the
+/// same. They are kept, and used again by later places of the same size: CUDA ends a registration only once all work of the GPU has
+/// ended (seen on an H200), which may be a stream that waits for whoever would end it.
+#[derive(Debug, Clone, Default)]
+pub struct Pages(Arc<Mutex<Vec<HostMemory>>>);
+
+impl Pages {
+    /// Zeroed pages for so many bytes, as the current context's GPU reaches them.
+    fn take(&self, gpu: &Gpu, bytes: usize) -> Result<HostMemory, Error> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What CUDA has forgotten, since its context is gone, is of no use any more.
+        kept.retain(|memory| memory.is_shared() || is_registered(memory));
+        if let Some(memory) = kept.iter().find(|memory| memory.len() == bytes && !memory.is_shared()) {
+            let memory = memory.clone();
+            let zeros = vec![0; bytes];
+            memory.write(0, &zeros).map_err(gpu_failed("write host memory"))?;
+            return Ok(memory);
+        }
+        let memory = gpu.registered(bytes).map_err(gpu_failed("register host memory"))?;
+        kept.push(memory.clone());
+        Ok(memory)
+    }
+}
+
+/// Whether the current context's GPU still finds it where it was told.
+fn is_registered(memory: &HostMemory) -> bool {
+    let address = memory.as_ptr().addr().get();
+    memory.gpu().is_sim() || gpu::foreign::device_address(address).is_ok_and(|found| found == memory.device_address())
 }
 
 impl Supply {
     /// Places of this GPU.
     #[must_use]
     pub fn new(gpu: Gpu, gdr: Option<Gdr>) -> Self {
-        let own_pages = false;
-        Self { gpu, gdr, own_pages }
+        let pages = None;
+        Self { gpu, gdr, pages }
     }
 
-    /// Host places that outlive the GPU's context: pages of our own, registered with the GPU, each place in its own. What the driver
-    /// gives is gone with its context, which a program may end under a thread that looks at it.
+    /// Host places that outlive the GPU's context, for the GPU of the calling thread's current one: what the driver gives is gone with its
+    /// context, which a program may end under a thread that looks at it.
     #[must_use]
-    pub fn own_pages(gpu: Gpu) -> Self {
-        let (gdr, own_pages) = (None, true);
-        Self { gpu, gdr, own_pages }
+    pub fn own_pages(gpu: Gpu, pages: &Pages) -> Self {
+        let (gdr, pages) = (None, Some(pages.clone()));
+        Self { gpu, gdr, pages }
     }
 
     /// Its GPU.
@@ -94,9 +124,9 @@ impl Supply {
     pub fn place(&self, home: Home, bytes: usize) -> Result<Place, Error> {
         match home {
             Home::Host => {
-                let memory = match self.own_pages {
-                    true => self.gpu.registered(bytes).map_err(gpu_failed("register host memory"))?,
-                    false => self.gpu.pinned(bytes).map_err(gpu_failed("pin host memory"))?,
+                let memory = match &self.pages {
+                    Some(pages) => pages.take(&self.gpu, bytes)?,
+                    None => self.gpu.pinned(bytes).map_err(gpu_failed("pin host memory"))?,
                 };
                 Ok(Place::host(memory))
             }

@@ -100,6 +100,12 @@ impl HostMemory {
         Self(Arc::new(Owned { gpu, block, origin }))
     }
 
+    /// Whether others hold it besides this value: clones, and streams that have not been synchronised since they used it.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// Where the GPU finds it; 0 of pageable memory, which no GPU finds.
     #[must_use]
     pub fn device_address(&self) -> DevicePtr {

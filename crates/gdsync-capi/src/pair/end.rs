@@ -11,12 +11,27 @@ use engine::queue::{CompletionParts, SendParts, Wait};
 use super::{Given, Pair, Queues, Waiting};
 use crate::log::{self, Level};
 
-/// Places of destroyed queue pairs that streams or kernels were given and are not known to be done with. They stay until the process
-/// ends: nobody tells when a stream has passed a doorbell, and a GPU that writes memory that is gone loses its context.
-static BURIED: Mutex<Vec<Places>> = Mutex::new(Vec::new());
+/// Queue pairs that were destroyed while streams or kernels were not known to be done with their places: a GPU that writes memory that
+/// is gone loses its context.
+static BURIED: Mutex<Vec<Buried>> = Mutex::new(Vec::new());
 
-#[expect(dead_code, reason = "holding them is their use")]
-struct Places(SendParts, [CompletionParts; 2]);
+/// What stays of a queue pair. A stream that has passed a wait says so by its busy word. Nobody tells when one has passed a doorbell: where
+/// such are left, the places stay until the process ends.
+struct Buried {
+    _places: (SendParts, [CompletionParts; 2]),
+    may_be_rung: bool,
+    waits: Vec<Wait>,
+}
+
+impl Buried {
+    fn may_be_touched(&self) -> bool {
+        self.may_be_rung || self.waits.iter().any(is_open)
+    }
+}
+
+fn is_open(wait: &Wait) -> bool {
+    wait.busy().load_u32(0).is_ok_and(|busy| busy != 0)
+}
 
 impl Pair {
     /// Destroys the verbs objects and ends every wait. False where it was destroyed before.
@@ -25,7 +40,7 @@ impl Pair {
             return false;
         };
         let Queues { engine, waits, .. } = &queues;
-        let places = Places(
+        let places = (
             engine.send.parts().clone(),
             [
                 engine.send_completions.parts().clone(),
@@ -33,27 +48,26 @@ impl Pair {
             ],
         );
         let waits: Vec<&Waiting> = waits.iter().flatten().collect();
-        let is_waited = |waiting: &&&Waiting| {
-            let is_given = waiting.is_shown || waiting.given == Given::Posted;
-            is_given && waiting.wait.busy().load_u32(0).is_ok_and(|busy| busy != 0)
-        };
-        let open: Vec<Wait> = waits
-            .iter()
-            .filter(is_waited)
-            .map(|waiting| waiting.wait.clone())
-            .collect();
-        let may_be_touched = !open.is_empty() || queues.may_be_rung();
+        let is_given = |waiting: &&&Waiting| waiting.is_shown || waiting.given == Given::Posted;
+        let given = waits.iter().filter(is_given).map(|waiting| waiting.wait.clone());
+        let open: Vec<Wait> = given.filter(is_open).collect();
+        let may_be_rung = queues.may_be_rung();
         // Whoever is behind the queues writes no completions from here on.
         drop(queues);
         for wait in &open {
             // Memory that cannot be written holds no stream any more.
             let _ = Watched::completion(wait).release();
         }
-        if may_be_touched {
-            BURIED.lock().unwrap_or_else(PoisonError::into_inner).push(places);
-        }
-        if !open.is_empty() {
-            let count = open.len();
+        let count = open.len();
+        let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
+        buried.push(Buried {
+            _places: places,
+            may_be_rung,
+            waits: open,
+        });
+        buried.retain(Buried::may_be_touched);
+        drop(buried);
+        if count > 0 {
             log::say(
                 Level::Warning,
                 "gds_destroy_qp",

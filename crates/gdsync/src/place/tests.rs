@@ -58,3 +58,24 @@ fn gpu_memory_that_nothing_maps_is_refused() {
     assert!(matches!(supply.place(Home::Gpu, 64), Err(Error::NoMapping)));
     assert!(supply.place(Home::Host, 64).is_ok());
 }
+
+#[test]
+fn pages_are_used_again_zeroed_once_nobody_holds_them() {
+    let pages = Pages::default();
+    let supply = Supply::own_pages(Gpu::sim(), &pages);
+    let place = supply.place(Home::Host, 100).unwrap();
+    let part = place.part(8, 4).unwrap();
+    place.store_u32(8, 7).unwrap();
+    let address = place.address();
+    drop(place);
+    // A part of it is held still.
+    let other = supply.place(Home::Host, 100).unwrap();
+    assert_ne!(other.address(), address);
+    assert_eq!(part.load_u32(0).unwrap(), 7);
+    drop(part);
+    // Of another size it would be of no use.
+    assert_ne!(supply.place(Home::Host, 200).unwrap().address(), address);
+    let again = supply.place(Home::Host, 100).unwrap();
+    assert_eq!((again.address(), again.load_u32(8).unwrap()), (address, 0));
+    assert!(supply.gdr().is_none());
+}
