@@ -137,7 +137,7 @@ pub struct Mlx5dv {
     /// Lets commands name memory, by its address.
     pub mlx5dv_devx_umem_reg:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut c_void, usize, u32) -> *mut mlx5dv_devx_umem>,
-    /// Lets commands name memory; since rdma-core 38, and with a dma-buf since rdma-core 43.
+    /// Lets commands name memory; since rdma-core 35, and with a dma-buf since rdma-core 43.
     pub mlx5dv_devx_umem_reg_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut mlx5dv_devx_umem_in) -> *mut mlx5dv_devx_umem>,
     /// Ends that.
