@@ -58,6 +58,7 @@ pub fn device() -> Answer {
     answer.u32(72, 1 << 24); // max_cq
     answer.u32(76, (1 << 22) - 1); // max_cqe
     answer.u32(88, 16); // max_qp_rd_atom
+    answer.u32(100, 16); // max_qp_init_rd_atom
     answer.u32(108, 1); // atomic_cap: IBV_ATOMIC_HCA; with none the provider refuses atomics
     answer.u8(171, 2); // phys_port_cnt
     answer

@@ -140,7 +140,7 @@ pub enum Error {
     )]
     Command {
         /// The device.
-        name: String,
+        name: Box<str>,
         /// The command (`MLX5_CMD_OP_*`).
         command: &'static str,
         /// What the firmware answered; 0 where it was not asked, or an old kernel kept it to itself.
@@ -155,7 +155,7 @@ pub enum Error {
     #[error("{name} takes no {bytes} bytes for its queues ({function}): {source}")]
     Umem {
         /// The device.
-        name: String,
+        name: Box<str>,
         /// What was asked.
         function: &'static str,
         /// How much.

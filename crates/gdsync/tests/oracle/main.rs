@@ -3,6 +3,8 @@
 
 mod address;
 mod completion;
+mod devx;
+mod devx_told;
 mod encode;
 mod hand;
 mod inside;

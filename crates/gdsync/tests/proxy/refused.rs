@@ -50,7 +50,7 @@ fn gpu_memory_without_a_road_names_both() {
         let refused = open(Options::default()).unwrap().register(&memory, Access::ALL);
         let refused = refused.expect_err("a simulated GPU's memory");
         assert!(
-            matches!(refused, Error::Proxy(ProxyError::NoRoad { .. })),
+            matches!(refused, Error::Device(ProxyError::NoRoad { .. })),
             "{refused:?}"
         );
         let text = refused.to_string();
@@ -70,7 +70,7 @@ fn a_far_side_of_another_kind_and_a_second_connection() {
         let near = side.pair.endpoint;
         let connect = |near, far| side.hca.connect(near, far, Patience::default());
         let lacks = |far| match connect(near, far) {
-            Err(Error::Proxy(ProxyError::Address { lacks, .. })) => lacks,
+            Err(Error::Device(ProxyError::Address { lacks, .. })) => lacks,
             other => panic!("{other:?}"),
         };
         assert_eq!(lacks(Endpoint::new(9, 1)), "path");
@@ -81,7 +81,7 @@ fn a_far_side_of_another_kind_and_a_second_connection() {
         connect(near, near).unwrap();
         assert!(matches!(
             connect(near, near),
-            Err(Error::Proxy(ProxyError::Spent { .. }))
+            Err(Error::Device(ProxyError::Spent { .. }))
         ));
     });
 }

@@ -140,7 +140,7 @@ impl Command {
 
     fn refused(&self, context: &Context, answer: &Answer, source: io::Error) -> Error {
         Error::Command {
-            name: context.name().to_owned(),
+            name: context.name().into(),
             command: self.name,
             // Eight bits, and thirty-two.
             status: answer.get(header::STATUS) as u8,
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_refusal_names_the_command_its_syndrome_and_what_next() {
         let error = Error::Command {
-            name: "mlx5_0".to_owned(),
+            name: "mlx5_0".into(),
             command: "CREATE_QP",
             status: 3,
             syndrome: 0x00f1_2e3d,

@@ -154,7 +154,7 @@ impl Devx {
             }
         };
         let raw = NonNull::new(made).ok_or_else(|| Error::Umem {
-            name: context.name().to_owned(),
+            name: context.name().into(),
             function,
             bytes,
             source: io::Error::last_os_error(),
