@@ -129,11 +129,11 @@ fn an_old_library_lacks_functions_and_no_more() {
     assert!(well, "{text}");
     assert!(text.contains("dma-buf symbol: false\n"), "{text}");
     assert!(
-        text.contains("  the machine's libibverbs has no _ibv_query_gid_table"),
+        text.contains("  the machine's rdma-core has no _ibv_query_gid_table"),
         "{text}"
     );
     assert!(
-        text.contains("  the machine's libibverbs has no ibv_reg_dmabuf_mr"),
+        text.contains("  the machine's rdma-core has no ibv_reg_dmabuf_mr"),
         "{text}"
     );
     std::fs::remove_dir_all(directory).expect("it was ours");
