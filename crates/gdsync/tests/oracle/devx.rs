@@ -126,9 +126,31 @@ fn far(gid: Option<&str>) -> Endpoint {
     }
 }
 
+/// All that libibverbs reads of the ports' GIDs, where the tree has it not yet: where one is not set, there are zeros, and a type, which
+/// Linux refuses with an error that a file cannot give. The network interface is one that every machine has.
+fn gids() {
+    let root = std::env::var_os("SYSFS_PATH").expect("the tree");
+    let unset = "0000:0000:0000:0000:0000:0000:0000:0000";
+    for (port, index) in [1, 2].iter().flat_map(|port| (0..4).map(move |index| (port, index))) {
+        for (file, text) in [
+            (format!("gids/{index}"), unset),
+            (format!("gid_attrs/types/{index}"), "IB/RoCE v1"),
+            (format!("gid_attrs/ndevs/{index}"), "lo"),
+        ] {
+            let ports = "class/infiniband/mlx5_0/ports";
+            let path = std::path::Path::new(&root).join(format!("{ports}/{port}/{file}"));
+            std::fs::create_dir_all(path.parent().expect("below the root")).expect("a directory of the tree");
+            if !path.exists() {
+                std::fs::write(&path, format!("{text}\n")).expect("a file of the tree");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_way_to_the_far_side() {
     inside("devx::the_way_to_the_far_side", &[DEVX], || {
+        gids();
         let supply = supply();
         let homes = Homes {
             queues: Home::Gpu,
