@@ -125,16 +125,10 @@ impl Command {
             answer.as_mut_ptr().cast(),
             room,
         );
-        let source = match errno {
-            -1 => io::Error::last_os_error(),
-            errno => io::Error::from_raw_os_error(errno.saturating_abs()),
-        };
         let answer = Answer::of(&answer);
-        // A firmware's refusal is an error number, too, but of old kernels.
-        match (errno, answer.get(header::STATUS)) {
-            (0, 0) => Ok(answer),
-            (0, _) => Err(self.refused(context, &answer, io::Error::from_raw_os_error(EREMOTEIO))),
-            _ => Err(self.refused(context, &answer, source)),
+        match failure(errno, answer.get(header::STATUS)) {
+            None => Ok(answer),
+            Some(source) => Err(self.refused(context, &answer, source)),
         }
     }
 
@@ -152,6 +146,16 @@ impl Command {
 
 /// EREMOTEIO: the firmware executed a command and refused it (`mlx5_cmd_check` since Linux 5.18).
 const EREMOTEIO: i32 = 121;
+
+/// Whether a call failed: it says so, or the firmware does, whatever the library made of that.
+fn failure(errno: c_int, status: u64) -> Option<io::Error> {
+    match (errno, status) {
+        (0, 0) => None,
+        (0, _) => Some(io::Error::from_raw_os_error(EREMOTEIO)),
+        (-1, _) => Some(io::Error::last_os_error()),
+        (errno, _) => Some(io::Error::from_raw_os_error(errno.saturating_abs())),
+    }
+}
 
 impl Answer {
     fn of(words: &[u64]) -> Self {
@@ -221,6 +225,16 @@ mod tests {
     fn words_have_the_bytes_in_their_order() {
         let bytes: Vec<u8> = (1..=16).collect();
         assert_eq!(Answer::of(&words(&bytes)).0, bytes);
+    }
+
+    #[test]
+    fn who_fails_says_so_or_the_firmware_does() {
+        let number = |errno, status| failure(errno, status).and_then(|error| error.raw_os_error());
+        assert!(failure(0, 0).is_none());
+        assert_eq!(
+            (number(0, 3), number(22, 0), number(-22, 3)),
+            (Some(121), Some(22), Some(22))
+        );
     }
 
     #[test]
