@@ -15,18 +15,18 @@ use crate::hand;
 use crate::inside::inside;
 
 /// The double's kernel speaks DEVX.
-const DEVX: (&str, &str) = ("FAKE_UVERBS_DEVX", "1");
+pub const DEVX: (&str, &str) = ("FAKE_UVERBS_DEVX", "1");
 
 /// Of the request below: what is in GPU memory.
 #[derive(Debug, Clone, Copy)]
-struct Homes {
-    queues: Home,
-    records: Home,
-    completions: Home,
+pub struct Homes {
+    pub queues: Home,
+    pub records: Home,
+    pub completions: Home,
 }
 
 /// Each way to have something there.
-fn homes() -> Vec<Homes> {
+pub fn homes() -> Vec<Homes> {
     let home = |is_gpu: bool| if is_gpu { Home::Gpu } else { Home::Host };
     let all = (1..8_u8).map(|bits| Homes {
         queues: home(bits & 1 != 0),
@@ -36,7 +36,7 @@ fn homes() -> Vec<Homes> {
     all.collect()
 }
 
-fn request(homes: Homes) -> Request {
+pub fn request(homes: Homes) -> Request {
     Request {
         send_blocks: 16,
         receives: 8,
@@ -50,7 +50,7 @@ fn request(homes: Homes) -> Request {
     }
 }
 
-fn supply() -> Supply {
+pub fn supply() -> Supply {
     let gdr = Gdr::open_with(BackendKind::Sim).expect("simulated GPUs");
     let supply = Supply::new(Gpu::sim(), Some(gdr));
     // What is taken after this begins on no border of pages.
@@ -59,7 +59,7 @@ fn supply() -> Supply {
     supply
 }
 
-fn hca(supply: &Supply, port: u8, gid_index: Option<u8>) -> Mlx5Hca {
+pub fn hca(supply: &Supply, port: u8, gid_index: Option<u8>) -> Mlx5Hca {
     let context = Context::open("mlx5_0").expect("the double's card");
     let options = Options {
         port,
@@ -115,7 +115,7 @@ fn made(pair: &QueuePair, homes: Homes) {
 }
 
 /// Somebody on another machine.
-fn far(gid: Option<&str>) -> Endpoint {
+pub fn far(gid: Option<&str>) -> Endpoint {
     let path = Path {
         gid: gid.map(|gid| gid.parse().expect("a GID")),
         first_packet: 0x12_3456,
@@ -297,76 +297,4 @@ fn entry(index: u32, qpn: u32, segment: DataSegment) -> [u8; 32] {
     bytes[11] = 8;
     bytes[16..].copy_from_slice(&data(segment));
     bytes
-}
-
-#[test]
-fn a_refusal_is_told_with_its_syndrome() {
-    let refuse = ("FAKE_UVERBS_DEVX_REFUSE", "500:3:1f2e3d");
-    inside("devx::a_refusal_is_told_with_its_syndrome", &[DEVX, refuse], || {
-        let supply = supply();
-        let hca = hca(&supply, 1, None);
-        let before = objects();
-        for homes in homes() {
-            let error = hca.create(&request(homes)).expect_err("refused").to_string();
-            for part in ["mlx5_0", "CREATE_QP", "0x03 (bad parameter)", "0x001f2e3d", "dmesg"] {
-                assert!(error.contains(part), "{error}");
-            }
-        }
-        assert_eq!(objects(), before);
-        hca.create(&Request::default()).expect("verbs' own is made as before");
-    });
-}
-
-#[test]
-fn the_ways_between_states_are_refused_likewise() {
-    for (opcode, command) in [("502", "RST2INIT_QP"), ("503", "INIT2RTR_QP"), ("504", "RTR2RTS_QP")] {
-        let refuse = format!("{opcode}:10:{opcode}abc");
-        let variables = [
-            DEVX,
-            ("FAKE_UVERBS_DEVX_REFUSE", refuse.as_str()),
-            ("EXPECTED", command),
-        ];
-        inside("devx::the_ways_between_states_are_refused_likewise", &variables, || {
-            let command = std::env::var("EXPECTED").expect("set above");
-            let supply = supply();
-            let hca = hca(&supply, 1, None);
-            let made = hca.create(&request(homes()[6]));
-            let joined = made.and_then(|pair| hca.connect(pair.endpoint, far(None), Patience::default()));
-            let error = joined.expect_err("refused").to_string();
-            for part in [command.as_str(), "0x10 (bad queue pair state)", "abc"] {
-                assert!(error.contains(part), "{error}");
-            }
-        });
-    }
-}
-
-#[test]
-fn a_kernel_that_takes_no_dma_buf_says_so_and_host_memory_goes() {
-    let name = "devx::a_kernel_that_takes_no_dma_buf_says_so_and_host_memory_goes";
-    inside(name, &[("FAKE_UVERBS_DEVX", "old")], || {
-        let supply = supply();
-        let hca = hca(&supply, 1, None);
-        let before = objects();
-        for homes in homes() {
-            let error = hca.create(&request(homes)).expect_err("no such memory").to_string();
-            for part in ["Linux 6.1", "os error 93", "nvidia_peermem", "host memory"] {
-                assert!(error.contains(part), "{error}");
-            }
-        }
-        assert_eq!(objects(), before);
-        hca.create(&Request::default()).expect("host memory, by verbs");
-    });
-}
-
-#[test]
-fn a_kernel_without_devx_says_so_and_host_memory_goes() {
-    inside("devx::a_kernel_without_devx_says_so_and_host_memory_goes", &[], || {
-        let supply = supply();
-        let hca = hca(&supply, 1, None);
-        let error = hca.create(&request(homes()[0])).expect_err("no DEVX").to_string();
-        for part in ["DEVX", "QUERY_HCA_CAP", "os error 25", "Linux 5.0"] {
-            assert!(error.contains(part), "{error}");
-        }
-        hca.create(&Request::default()).expect("host memory, by verbs");
-    });
 }

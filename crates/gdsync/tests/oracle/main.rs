@@ -4,6 +4,7 @@
 mod address;
 mod completion;
 mod devx;
+mod devx_refused;
 mod devx_told;
 mod encode;
 mod hand;

@@ -53,8 +53,14 @@ impl Devx {
         options.ring.has(self, bytes)?;
         options.records.has(self, 8)?;
         options.registers.is_of(self)?;
+        let named = Named {
+            ring: options.ring.named(),
+            records: options.records.named(),
+            page: options.registers.number(),
+            event_queue: self.event_queue()?,
+        };
         let most = self.capabilities().log_most_completions;
-        let command = create(options, most, self.event_queue()?)?;
+        let command = create(options.entries, most, &named)?;
         let (object, number) = command.create(self.context())?;
         let (ring, records) = (&options.ring.memory, &options.records.memory);
         Ok(CompletionQueue(Arc::new(Owned {
@@ -80,9 +86,18 @@ impl Devx {
     }
 }
 
+/// What it is made of, by numbers: memory and the offset in it, a page of registers, an event queue.
+#[derive(Debug)]
+struct Named {
+    ring: (u32, u64),
+    records: (u32, u64),
+    page: u32,
+    event_queue: u32,
+}
+
 /// `CREATE_CQ`. Pages are told as of 4 KiB, of which any larger one is made.
-fn create(options: &CompletionQueueOptions, most: u32, event_queue: u32) -> Result<Command, Error> {
-    let entries = power("a completion queue", options.entries, most)?;
+fn create(entries: u32, most: u32, named: &Named) -> Result<Command, Error> {
+    let entries = power("a completion queue", entries, most)?;
     let mut command = Command::new("CREATE_CQ", opcode::CREATE_CQ, bytes::LONG)?;
     for (field, value) in [
         (at::CQE_SZ, 0),
@@ -90,17 +105,63 @@ fn create(options: &CompletionQueueOptions, most: u32, event_queue: u32) -> Resu
         (at::OI, 0),
         (at::CQE_COMP_EN, 0),
         (at::LOG_CQ_SIZE, entries),
-        (at::UAR_PAGE, options.registers.number().into()),
-        (at::C_EQN, event_queue.into()),
+        (at::UAR_PAGE, named.page.into()),
+        (at::C_EQN, named.event_queue.into()),
         (at::LOG_PAGE_SIZE, 0),
         (at::DBR_UMEM_VALID, 1),
-        (at::DBR_UMEM_ID, options.records.memory.number().into()),
-        (at::DBR_ADDR, options.records.offset as u64),
+        (at::DBR_UMEM_ID, named.records.0.into()),
+        (at::DBR_ADDR, named.records.1),
         (at::CQ_UMEM_VALID, 1),
-        (at::CQ_UMEM_ID, options.ring.memory.number().into()),
-        (at::CQ_UMEM_OFFSET, options.ring.offset as u64),
+        (at::CQ_UMEM_ID, named.ring.0.into()),
+        (at::CQ_UMEM_OFFSET, named.ring.1),
     ] {
         command.set(field, value)?;
     }
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_where_it_lies_and_nothing_of_what_streams_cannot_wait_for() {
+        let named = Named {
+            ring: (0x0102_0304, 0x1000),
+            records: (0x0506_0708, 0x40),
+            page: 0x0a_0b0c,
+            event_queue: 0x51,
+        };
+        let command = create(1 << 13, 22, &named).unwrap();
+        let mut expected = [0; 272];
+        expected[..2].copy_from_slice(&[0x04, 0x00]);
+        // The context: that records are in memory that is named, 13 and the page, the event queue, the records' offset.
+        expected[16] = 0x02;
+        expected[20..24].copy_from_slice(&[5, 6, 7, 8]);
+        expected[28..32].copy_from_slice(&[13, 0x0a, 0x0b, 0x0c]);
+        expected[39] = 0x51;
+        expected[79] = 0x40;
+        // Behind it the entries' offset, their memory, and that it is named.
+        expected[86] = 0x10;
+        expected[88..92].copy_from_slice(&[1, 2, 3, 4]);
+        expected[92] = 0x80;
+        assert_eq!(command.bytes(), expected);
+    }
+
+    #[test]
+    fn a_count_that_no_card_has_is_refused() {
+        let named = Named {
+            ring: (1, 0),
+            records: (2, 0),
+            page: 3,
+            event_queue: 4,
+        };
+        for entries in [0, 3, 1 << 23] {
+            let refused = create(entries, 22, &named);
+            assert!(
+                matches!(refused, Err(Error::Entries { most: 0x40_0000, .. })),
+                "{refused:?}"
+            );
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod layout;
 mod path;
 mod queue_pair;
 mod registers;
+mod states;
 mod status;
 mod umem;
 

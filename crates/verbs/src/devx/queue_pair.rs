@@ -1,4 +1,4 @@
-//! A queue pair in memory that commands name: a reliable connection, and the states it goes through.
+//! A queue pair in memory that commands name: a reliable connection.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -6,10 +6,9 @@ use std::sync::Arc;
 use ibverbs_sys::{self as raw, mlx5dv_obj_type as objects};
 
 use super::command::{Command, Object};
-use super::layout::{bytes, opcode, path, queue_pair as at};
-use super::path::Way;
+use super::layout::{bytes, opcode, queue_pair as at};
 use super::{CompletionQueue, Devx, Registers, Spot, Umem, power};
-use crate::{Access, Behaviour, Domain, Error, Init, Peer, Reset, Route, Rtr, Rts};
+use crate::{Domain, Error, Reset};
 
 /// How a queue pair is made.
 #[derive(Debug, Clone)]
@@ -33,17 +32,17 @@ pub struct QueuePairOptions {
 /// A queue pair in a state. It is destroyed when it is dropped; its memory, registers and completion queues stay for as long.
 #[derive(Debug)]
 pub struct QueuePair<S> {
-    made: Arc<Made>,
-    state: PhantomData<S>,
+    pub(super) made: Arc<Made>,
+    pub(super) state: PhantomData<S>,
 }
 
 #[derive(Debug)]
-struct Made {
-    object: Object,
-    number: u32,
+pub(super) struct Made {
+    pub object: Object,
+    pub number: u32,
     /// The most reads under way as a power of two: begun, and answered.
-    reads: [u32; 2],
-    domain: Domain,
+    pub reads: [u32; 2],
+    pub domain: Domain,
     _held: ([Umem; 2], Registers, [CompletionQueue; 2]),
 }
 
@@ -52,13 +51,7 @@ struct Made {
 const LOG_MOST: u32 = 15;
 
 /// `MLX5_QPC_PM_STATE_MIGRATED`.
-const MIGRATED: u64 = 3;
-/// Of `log_msg_max`: 1 GiB, as mlx5_ib says for connections.
-const LOG_LONGEST: u64 = 30;
-/// Of `atomic_mode`: words of up to 64 bits.
-const WORDS: u64 = 3;
-/// Of `min_rnr_nak`: 0.64 ms.
-const PAUSE: u64 = 12;
+pub(super) const MIGRATED: u64 = 3;
 
 impl QueuePairOptions {
     /// Bytes of both rings together.
@@ -94,9 +87,17 @@ impl Devx {
             return Err(Error::Foreign { what: "a domain" });
         }
         let capabilities = self.capabilities();
-        let most = capabilities.log_most_blocks;
-        let numbers = [number(domain)?, sent.number(), received.number()];
-        let command = create(options, most, capabilities.clock, numbers)?;
+        let named = Named {
+            rings: options.rings.named(),
+            records: options.records.named(),
+            page: options.registers.number(),
+            user_index: options.user_index,
+            domain: number(domain)?,
+            queues: [sent.number(), received.number()],
+            clock: capabilities.clock,
+        };
+        let sizes = [options.send_blocks, options.receives, options.receive_stride];
+        let command = create(sizes, capabilities.log_most_blocks, &named)?;
         let (object, number) = command.create(self.context())?;
         let (rings, records) = (&options.rings.memory, &options.records.memory);
         let made = Made {
@@ -130,20 +131,29 @@ fn number(domain: &Domain) -> Result<u32, Error> {
     Ok(told.pdn)
 }
 
-/// `CREATE_QP`, of a protection domain and two completion queues by their numbers.
-fn create(
-    options: &QueuePairOptions,
-    most: u32,
+/// What it is made of, by numbers: memory and the offset in it, a page of registers, its own index, a protection domain, completion
+/// queues of sends and of receives; and by which clock it tells times.
+#[derive(Debug)]
+struct Named {
+    rings: (u32, u64),
+    records: (u32, u64),
+    page: u32,
+    user_index: u32,
+    domain: u32,
+    queues: [u32; 2],
     clock: u64,
-    [domain, sent, received]: [u32; 3],
-) -> Result<Command, Error> {
+}
+
+/// `CREATE_QP`, of so many blocks, receives, and bytes of each.
+fn create([blocks, receives, stride]: [u32; 3], most: u32, named: &Named) -> Result<Command, Error> {
     let most = most.min(LOG_MOST);
-    let blocks = power("a send queue", options.send_blocks, most)?;
-    let receives = power("a receive queue", options.receives, most)?;
-    let units = options.receive_stride / 16;
-    let stride = power("a receive entry, of units of 16 bytes,", units, 7)?;
-    if !options.receive_stride.is_multiple_of(16) || !options.send_offset().is_multiple_of(64) {
-        let (what, count) = ("a receive queue, of whole blocks of 64 bytes,", options.receives);
+    let received = u64::from(receives) * u64::from(stride);
+    let count = receives;
+    let blocks = power("a send queue", blocks, most)?;
+    let receives = power("a receive queue", receives, most)?;
+    let units = power("a receive entry, of units of 16 bytes,", stride / 16, 7)?;
+    if !stride.is_multiple_of(16) || !received.is_multiple_of(64) {
+        let what = "a receive queue, of whole blocks of 64 bytes,";
         let most = 1 << LOG_MOST;
         return Err(Error::Entries { what, count, most });
     }
@@ -151,238 +161,85 @@ fn create(
     for (field, value) in [
         (at::ST, 0),
         (at::PM_STATE, MIGRATED),
-        (at::PD, domain.into()),
+        (at::PD, named.domain.into()),
         (at::LOG_RQ_SIZE, receives),
-        (at::LOG_RQ_STRIDE, stride),
+        (at::LOG_RQ_STRIDE, units),
         (at::LOG_SQ_SIZE, blocks),
-        (at::TS_FORMAT, clock),
-        (at::UAR_PAGE, options.registers.number().into()),
-        (at::USER_INDEX, options.user_index.into()),
-        (at::CQN_SND, sent.into()),
-        (at::CQN_RCV, received.into()),
+        (at::TS_FORMAT, named.clock),
+        (at::UAR_PAGE, named.page.into()),
+        (at::USER_INDEX, named.user_index.into()),
+        (at::CQN_SND, named.queues[0].into()),
+        (at::CQN_RCV, named.queues[1].into()),
         (at::RQ_TYPE, 0),
         (at::CS_REQ, 0),
         (at::CS_RES, 0),
         (at::DBR_UMEM_VALID, 1),
-        (at::DBR_UMEM_ID, options.records.memory.number().into()),
-        (at::DBR_ADDR, options.records.offset as u64),
+        (at::DBR_UMEM_ID, named.records.0.into()),
+        (at::DBR_ADDR, named.records.1),
         (at::WQ_UMEM_VALID, 1),
-        (at::WQ_UMEM_ID, options.rings.memory.number().into()),
-        (at::WQ_UMEM_OFFSET, options.rings.offset as u64),
+        (at::WQ_UMEM_ID, named.rings.0.into()),
+        (at::WQ_UMEM_OFFSET, named.rings.1),
     ] {
         command.set(field, value)?;
     }
     Ok(command)
-}
-
-impl<S> QueuePair<S> {
-    /// Its number, which the far end needs.
-    #[must_use]
-    pub fn number(&self) -> u32 {
-        self.made.number
-    }
-
-    /// To Error: the far side is answered no more, and what is posted completes as flushed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Command`].
-    pub fn fail(&self) -> Result<(), Error> {
-        let command = Command::about("2ERR_QP", opcode::TO_ERROR_QP, bytes::SHORT, self.number())?;
-        command.modify(&self.made.object)
-    }
-
-    fn now<T>(self, command: &Command) -> Result<QueuePair<T>, Error> {
-        command.modify(&self.made.object)?;
-        Ok(QueuePair {
-            made: self.made,
-            state: PhantomData,
-        })
-    }
-}
-
-impl QueuePair<Reset> {
-    /// To Init: a port, and what the far end may do.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Command`].
-    pub fn init(self, port: u8, access: Access) -> Result<QueuePair<Init>, Error> {
-        let command = to_init(self.number(), port, access)?;
-        self.now(&command)
-    }
-}
-
-fn to_init(number: u32, port: u8, access: Access) -> Result<Command, Error> {
-    let mut command = Command::about("RST2INIT_QP", opcode::RST2INIT_QP, bytes::LONG, number)?;
-    for (field, value) in [
-        (at::PM_STATE, MIGRATED),
-        (path::VHCA_PORT_NUM, port.into()),
-        (path::PKEY_INDEX, 0),
-        (at::RRE, access.remote_read.into()),
-        (at::RWE, access.remote_write.into()),
-        (at::RAE, access.remote_atomic.into()),
-        (at::ATOMIC_MODE, if access.remote_atomic { WORDS } else { 0 }),
-    ] {
-        command.set(field, value)?;
-    }
-    Ok(command)
-}
-
-impl QueuePair<Init> {
-    /// To Rtr: the far end, and the way there.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Mtu`]; [`Error::NoGid`] on Ethernet, which reaches nobody without one; [`Error::Call`]: ETIMEDOUT where nobody has the
-    /// address; [`Error::Command`].
-    pub fn ready_to_receive(self, route: Route, peer: Peer, behaviour: Behaviour) -> Result<QueuePair<Rtr>, Error> {
-        let way = Way::to(&self.made.domain, route, peer.address)?;
-        let [_, answers] = self.made.reads;
-        let mut command = to_rtr(self.number(), peer, behaviour, answers)?;
-        way.put(&mut command, route)?;
-        self.now(&command)
-    }
-}
-
-fn to_rtr(number: u32, peer: Peer, behaviour: Behaviour, most: u32) -> Result<Command, Error> {
-    let mtu = (1..=5).find(|mtu| 128 << mtu == behaviour.mtu);
-    let mut command = Command::about("INIT2RTR_QP", opcode::INIT2RTR_QP, bytes::LONG, number)?;
-    for (field, value) in [
-        (at::MTU, mtu.ok_or(Error::Mtu(behaviour.mtu))?),
-        (at::LOG_MSG_MAX, LOG_LONGEST),
-        (at::REMOTE_QPN, peer.queue_pair.into()),
-        (at::NEXT_RCV_PSN, peer.first_packet.into()),
-        (at::MIN_RNR_NAK, PAUSE),
-        // As many as the far side begins, or more.
-        (at::LOG_RRA_MAX, logarithm(behaviour.reads).min(most).into()),
-    ] {
-        command.set(field, value)?;
-    }
-    Ok(command)
-}
-
-impl QueuePair<Rtr> {
-    /// To Rts: `first_packet` is the number that this end's first packet has, as the far end was told.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Command`].
-    pub fn ready_to_send(self, first_packet: u32, behaviour: Behaviour) -> Result<QueuePair<Rts>, Error> {
-        let [reads, _] = self.made.reads;
-        let command = to_rts(self.number(), first_packet, behaviour, reads)?;
-        self.now(&command)
-    }
-}
-
-fn to_rts(number: u32, first_packet: u32, behaviour: Behaviour, most: u32) -> Result<Command, Error> {
-    let mut command = Command::about("RTR2RTS_QP", opcode::RTR2RTS_QP, bytes::LONG, number)?;
-    // No more than the far side answers.
-    let reads = behaviour.reads.max(1).ilog2();
-    for (field, value) in [
-        (at::LOG_ACK_REQ_FREQ, 0),
-        (at::NEXT_SEND_PSN, first_packet.into()),
-        (at::RETRY_COUNT, behaviour.retries.into()),
-        (at::RNR_RETRY, behaviour.receiver_retries.into()),
-        (path::ACK_TIMEOUT, behaviour.timeout.into()),
-        (at::LOG_SRA_MAX, reads.min(most).into()),
-    ] {
-        command.set(field, value)?;
-    }
-    Ok(command)
-}
-
-/// The power of two that is no less.
-fn logarithm(count: u8) -> u32 {
-    u32::from(count).max(1).next_power_of_two().ilog2()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Address;
 
-    /// The bytes of a command that are not zero, by where they are.
-    fn told(command: &Command) -> Vec<(usize, u8)> {
-        let bytes = command.bytes().iter().copied().enumerate();
-        bytes.filter(|(_, byte)| *byte != 0).collect()
+    fn named() -> Named {
+        Named {
+            rings: (0x0102_0304, 0x1000),
+            records: (0x0506_0708, 0x40),
+            page: 0x11_2233,
+            user_index: 0x44_5566,
+            domain: 0x77_8899,
+            queues: [0xaa_bbcc, 0xdd_eeff],
+            clock: 1,
+        }
     }
 
     #[test]
-    fn the_way_to_init_names_the_port_and_what_the_far_side_may_do() {
-        let command = to_init(0x0a_0b0c, 2, Access::ALL).unwrap();
-        assert_eq!(command.bytes().len(), 272);
-        // The opcode; the number; pm_state; the port; atomic_mode, rre, rwe and rae.
-        let context = 24;
-        let expected = [
-            (0, 0x05),
-            (1, 0x02),
-            (9, 0x0a),
-            (10, 0x0b),
-            (11, 0x0c),
-            (context + 2, 0x18),
-            (context + 24 + 37, 2),
-            (context + 0x91, 0x03),
-            (context + 0x92, 0xe0),
-        ];
-        assert_eq!(told(&command), expected);
-        let none = to_init(0x0a_0b0c, 2, Access::default()).unwrap();
-        assert_eq!(told(&none), expected[..7]);
+    fn it_is_told_where_it_lies_and_to_put_no_payload_into_completions() {
+        let command = create([1 << 9, 1 << 6, 128], 15, &named()).unwrap();
+        let mut expected = [0; 272];
+        expected[..2].copy_from_slice(&[0x05, 0x00]);
+        let context = &mut expected[24..];
+        // Migrated, the domain; 6, 3 and 9, the clock; the page, the index.
+        context[2] = 0x18;
+        context[5..8].copy_from_slice(&[0x77, 0x88, 0x99]);
+        context[9..12].copy_from_slice(&[0x33, 0x48, 0x40]);
+        context[13..16].copy_from_slice(&[0x11, 0x22, 0x33]);
+        context[17..20].copy_from_slice(&[0x44, 0x55, 0x66]);
+        context[125..128].copy_from_slice(&[0xaa, 0xbb, 0xcc]);
+        context[157..160].copy_from_slice(&[0xdd, 0xee, 0xff]);
+        // The records: their offset, that they are in memory that is named, and which.
+        context[167] = 0x40;
+        context[208] = 0x10;
+        context[228..232].copy_from_slice(&[5, 6, 7, 8]);
+        // The rings likewise, behind the context.
+        expected[262] = 0x10;
+        expected[264..268].copy_from_slice(&[1, 2, 3, 4]);
+        expected[268] = 0x80;
+        assert_eq!(command.bytes(), expected);
     }
 
     #[test]
-    fn a_far_side_and_how_long_it_is_tried() {
-        let peer = Peer {
-            address: Address { lid: 0, gid: None },
-            queue_pair: 0x11_2233,
-            first_packet: 0x44_5566,
-        };
-        let behaviour = Behaviour {
-            timeout: 18,
-            retries: 5,
-            receiver_retries: 6,
-            reads: 5,
-            ..Behaviour::of(1024)
-        };
-        let context = 24;
-        let command = to_rtr(7, peer, behaviour, 4).unwrap();
-        let expected = [
-            (0, 0x05),
-            (1, 0x03),
-            (11, 7),
-            // MTU 3 above log_msg_max 30.
-            (context + 8, 0x7e),
-            (context + 21, 0x11),
-            (context + 22, 0x22),
-            (context + 23, 0x33),
-            // Eight answered at once.
-            (context + 0x91, 0x60),
-            (context + 0x94, 12),
-            (context + 0x95, 0x44),
-            (context + 0x96, 0x55),
-            (context + 0x97, 0x66),
-        ];
-        assert_eq!(told(&command), expected);
-        let command = to_rts(7, 0x00_0102, behaviour, 4).unwrap();
-        let expected = [
-            (0, 0x05),
-            (1, 0x04),
-            (11, 7),
-            // The timeout's five bits are the first of a byte.
-            (context + 24 + 8, 0x90),
-            // Four reads begun; then the retries, of which the first stand before the byte's end.
-            (context + 0x71, 0x45),
-            (context + 0x72, 0xc0),
-            (context + 0x7a, 1),
-            (context + 0x7b, 2),
-        ];
-        assert_eq!(told(&command), expected);
-        let behaviour = Behaviour::of(1000);
-        assert!(matches!(to_rtr(7, peer, behaviour, 4), Err(Error::Mtu(1000))));
-        let too_many = Behaviour {
-            retries: 8,
-            ..Behaviour::of(1024)
-        };
-        assert!(matches!(to_rts(7, 0, too_many, 4), Err(Error::Field { .. })));
+    fn sizes_that_no_queue_has_are_refused() {
+        for sizes in [
+            [0, 4, 16],
+            [3, 4, 16],
+            [1 << 16, 4, 16],
+            [4, 6, 16],
+            [4, 4, 8],
+            [4, 4, 48],
+            [4, 4, 4096],
+            [4, 2, 16],
+        ] {
+            let refused = create(sizes, 18, &named());
+            assert!(matches!(refused, Err(Error::Entries { .. })), "{sizes:?}: {refused:?}");
+        }
     }
 }

@@ -204,6 +204,11 @@ impl Umem {
 }
 
 impl Spot {
+    /// What commands name it by: the memory's number, and the offset.
+    pub(super) fn named(&self) -> (u32, u64) {
+        (self.memory.number(), self.offset as u64)
+    }
+
     /// Whether `bytes` bytes of this device's are there.
     pub(super) fn has(&self, devx: &Devx, bytes: usize) -> Result<(), Error> {
         if self.memory.0.context.as_raw() != devx.context().as_raw() {
