@@ -7,7 +7,7 @@
 //!
 //! It needs a kernel with DEVX (mlx5_ib since Linux 5.0) and no rights beyond those of verbs; rdma-core 21, and 43 for a dma-buf,
 //! which the kernel takes since Linux 6.1. What the firmware refuses is told with its status and syndrome
-//! ([`Error::Command`](crate::Error::Command)).
+//! ([`Error::Command`]).
 
 mod bits;
 mod capabilities;

@@ -6,7 +6,7 @@
 //! entries say (no scatter to CQE); nothing is compressed, which is verbs' default.
 //!
 //! Rings and records are host memory and registered with the GPU; the register is a page of the device's, which the GPU's driver maps
-//! with `PeerMappingOverride` or for a process with `CAP_SYS_ADMIN` alone ([`Error::Register`](crate::hca::port::Error::Register)).
+//! with `PeerMappingOverride` or for a process with `CAP_SYS_ADMIN` alone ([`Error::Register`]).
 //! With queues, records or completions in GPU memory a queue pair is made by the card's firmware instead (`own`), where the card and the
 //! kernel allow it; and where they do not, that is an error, and the same request for host memory goes by verbs.
 
