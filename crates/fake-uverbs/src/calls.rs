@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
-use crate::{command, node};
+use crate::{command, ioctl, node};
 
 /// As the kernel's result, with `errno` set by `syscall`.
 fn int(result: c_long) -> c_int {
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, length: usize) ->
     unsafe { libc::syscall(libc::SYS_write, fd, from, length) as isize }
 }
 
-/// `ioctl`: the node knows none.
+/// `ioctl`: a method of the newer protocol, where it is the node's and that is spoken.
 ///
 /// # Safety
 ///
@@ -115,7 +115,11 @@ pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, length: usize) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     if node::is(fd) {
-        return fail(libc::ENOTTY);
+        // SAFETY: the caller's argument, as libibverbs makes it.
+        return match unsafe { ioctl::answer(fd, request, argument) } {
+            Ok(()) => 0,
+            Err(error) => fail(error),
+        };
     }
     // SAFETY: the caller's arguments; one that was not given is not read by the kernel either.
     int(unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) })
@@ -158,6 +162,9 @@ pub unsafe extern "C" fn mmap(
 /// As `close(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    if node::is(fd) {
+        ioctl::forget(fd);
+    }
     node::forget(fd);
     // SAFETY: the caller's descriptor.
     int(unsafe { libc::syscall(libc::SYS_close, fd) })

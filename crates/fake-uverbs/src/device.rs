@@ -34,7 +34,9 @@ pub fn context(request: Request) -> Result<Answer, c_int> {
     answer.u32(4, 1); // num_comp_vectors
     answer.u32(8, 1 << 18); // qp_tab_size
     answer.u32(12, 512); // bf_reg_size: two buffers of 256 bytes
-    answer.u32(16, request.u32(8)); // tot_bfregs: as many as asked for
+    // tot_bfregs: as many as asked for; none to a library that makes pages one by one (`MLX5_LIB_CAP_DYN_UAR`), which takes DEVX.
+    let pages_are_made = crate::ioctl::is_spoken() && request.u64(8 + 24) & 1 << 1 != 0;
+    answer.u32(16, if pages_are_made { 0 } else { request.u32(8) });
     answer.u32(20, 64); // cache_line_size
     answer.u16(24, 1024); // max_sq_desc_sz: sixteen blocks of 64 bytes
     answer.u16(26, 512); // max_rq_desc_sz

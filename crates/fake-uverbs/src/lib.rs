@@ -25,12 +25,15 @@
 //! completions through completion channels, and of nothing else.
 //!
 //! Layouts are those of Linux' `include/uapi/rdma/ib_user_verbs.h` and `mlx5-abi.h`; each place names its structure.
+//!
+//! With `FAKE_UVERBS_DEVX=1` the newer protocol, of `ioctl`, is spoken as far as DEVX goes (`ioctl`), where its other variables are told.
 
 mod bytes;
 mod calls;
 mod card;
 mod command;
 mod device;
+mod ioctl;
 mod node;
 mod switches;
 

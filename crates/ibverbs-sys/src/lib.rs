@@ -17,6 +17,7 @@
 mod record;
 mod completion;
 mod device;
+mod devx;
 mod event;
 mod functions;
 mod inline;
@@ -28,6 +29,7 @@ mod work;
 
 pub use completion::*;
 pub use device::*;
+pub use devx::*;
 pub use event::*;
 pub use functions::*;
 pub use inline::*;
@@ -55,6 +57,7 @@ pub fn records() -> Vec<&'static Record> {
     [
         completion::RECORDS,
         device::RECORDS,
+        devx::RECORDS,
         event::RECORDS,
         memory::RECORDS,
         mlx5dv::RECORDS,
@@ -72,6 +75,7 @@ pub fn constants() -> Vec<&'static Constant> {
     [
         completion::CONSTANTS,
         device::CONSTANTS,
+        devx::CONSTANTS,
         event::CONSTANTS,
         mlx5dv::CONSTANTS,
         memory::CONSTANTS,

@@ -1,5 +1,5 @@
 //! Direct verbs of mlx5: where the provider keeps a queue pair's and a completion queue's memory, by `libmlx5.so.1`, which is
-//! opened at its first use. The names are those of `infiniband/mlx5dv.h`.
+//! opened at its first use; its functions, those of DEVX too. The names are those of `infiniband/mlx5dv.h`.
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,10 @@ use std::sync::OnceLock;
 use loader::Opened;
 
 use crate::library::OpenError;
-use crate::{ibv_ah, ibv_context, ibv_cq, ibv_device, ibv_pd, ibv_qp, ibv_qp_init_attr_ex};
+use crate::{
+    ibv_ah, ibv_context, ibv_cq, ibv_device, ibv_pd, ibv_qp, ibv_qp_init_attr_ex, mlx5_wqe_av, mlx5dv_context_attr,
+    mlx5dv_devx_obj, mlx5dv_devx_uar, mlx5dv_devx_umem, mlx5dv_devx_umem_in, mlx5dv_pd,
+};
 
 /// Never `libmlx5.so`: that name belongs to development packages.
 const NAME: &str = "libmlx5.so.1";
@@ -47,7 +50,7 @@ records! {
 
     /// A datagram's address as it stands in a work queue entry: 48 bytes.
     "struct mlx5dv_ah" struct mlx5dv_ah {
-        av: *mut c_void,
+        av: *mut mlx5_wqe_av,
         comp_mask: u64,
     }
 
@@ -66,7 +69,7 @@ records! {
         ah_in: *mut ibv_ah = "ah.in",
         ah_out: *mut mlx5dv_ah = "ah.out",
         pd_in: *mut ibv_pd = "pd.in",
-        pd_out: *mut c_void = "pd.out",
+        pd_out: *mut mlx5dv_pd = "pd.out",
     }
 
     /// What a dynamically connected queue pair is made with.
@@ -90,6 +93,7 @@ constants! {
         MLX5DV_OBJ_QP = 1 << 0,
         MLX5DV_OBJ_CQ = 1 << 1,
         MLX5DV_OBJ_AH = 1 << 5,
+        MLX5DV_OBJ_PD = 1 << 6,
     }
 
     /// Which parts of `mlx5dv_qp_init_attr` are meant.
@@ -115,8 +119,40 @@ pub struct Mlx5dv {
     pub mlx5dv_create_qp: Option<
         unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex, *mut mlx5dv_qp_init_attr) -> *mut ibv_qp,
     >,
+    /// Opens a device as asked for; since rdma-core 21, as those below where nothing else is said.
+    pub mlx5dv_open_device: Option<unsafe extern "C" fn(*mut ibv_device, *mut mlx5dv_context_attr) -> *mut ibv_context>,
+    /// Executes a command that makes an object.
+    pub mlx5dv_devx_obj_create: Option<
+        unsafe extern "C" fn(*mut ibv_context, *const c_void, usize, *mut c_void, usize) -> *mut mlx5dv_devx_obj,
+    >,
+    /// Executes a command that asks an object; 0, or an error number.
+    pub mlx5dv_devx_obj_query: Option<ObjectCommand>,
+    /// Executes a command that changes an object; 0, or an error number.
+    pub mlx5dv_devx_obj_modify: Option<ObjectCommand>,
+    /// Destroys an object.
+    pub mlx5dv_devx_obj_destroy: Option<unsafe extern "C" fn(*mut mlx5dv_devx_obj) -> c_int>,
+    /// Executes a command about no object; 0, or an error number.
+    pub mlx5dv_devx_general_cmd:
+        Option<unsafe extern "C" fn(*mut ibv_context, *const c_void, usize, *mut c_void, usize) -> c_int>,
+    /// Lets commands name memory, by its address.
+    pub mlx5dv_devx_umem_reg:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut c_void, usize, u32) -> *mut mlx5dv_devx_umem>,
+    /// Lets commands name memory; since rdma-core 35, and with a dma-buf since rdma-core 43.
+    pub mlx5dv_devx_umem_reg_ex:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut mlx5dv_devx_umem_in) -> *mut mlx5dv_devx_umem>,
+    /// Ends that.
+    pub mlx5dv_devx_umem_dereg: Option<unsafe extern "C" fn(*mut mlx5dv_devx_umem) -> c_int>,
+    /// Maps a page of doorbell registers.
+    pub mlx5dv_devx_alloc_uar: Option<unsafe extern "C" fn(*mut ibv_context, u32) -> *mut mlx5dv_devx_uar>,
+    /// Gives it back.
+    pub mlx5dv_devx_free_uar: Option<unsafe extern "C" fn(*mut mlx5dv_devx_uar)>,
+    /// The card's number of a completion vector's event queue; 0, or an error number.
+    pub mlx5dv_devx_query_eqn: Option<unsafe extern "C" fn(*mut ibv_context, u32, *mut u32) -> c_int>,
     path: PathBuf,
 }
+
+/// A command to an object: what it is, its bytes, and room for the answer's.
+pub type ObjectCommand = unsafe extern "C" fn(*mut mlx5dv_devx_obj, *const c_void, usize, *mut c_void, usize) -> c_int;
 
 impl Mlx5dv {
     /// The file it is.
@@ -159,6 +195,18 @@ fn open(path: &Path) -> Result<Mlx5dv, OpenError> {
         mlx5dv_is_supported: function!(opened, mlx5dv_is_supported),
         mlx5dv_init_obj: function!(opened, mlx5dv_init_obj),
         mlx5dv_create_qp: function!(opened, mlx5dv_create_qp),
+        mlx5dv_open_device: function!(opened, mlx5dv_open_device),
+        mlx5dv_devx_obj_create: function!(opened, mlx5dv_devx_obj_create),
+        mlx5dv_devx_obj_query: function!(opened, mlx5dv_devx_obj_query),
+        mlx5dv_devx_obj_modify: function!(opened, mlx5dv_devx_obj_modify),
+        mlx5dv_devx_obj_destroy: function!(opened, mlx5dv_devx_obj_destroy),
+        mlx5dv_devx_general_cmd: function!(opened, mlx5dv_devx_general_cmd),
+        mlx5dv_devx_umem_reg: function!(opened, mlx5dv_devx_umem_reg),
+        mlx5dv_devx_umem_reg_ex: function!(opened, mlx5dv_devx_umem_reg_ex),
+        mlx5dv_devx_umem_dereg: function!(opened, mlx5dv_devx_umem_dereg),
+        mlx5dv_devx_alloc_uar: function!(opened, mlx5dv_devx_alloc_uar),
+        mlx5dv_devx_free_uar: function!(opened, mlx5dv_devx_free_uar),
+        mlx5dv_devx_query_eqn: function!(opened, mlx5dv_devx_query_eqn),
         path,
     };
     opened.keep();

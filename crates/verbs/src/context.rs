@@ -54,14 +54,24 @@ impl Context {
     ///
     /// [`Error::Library`], [`Error::List`], [`Error::NoDevice`], [`Error::Open`].
     pub fn open(name: &str) -> Result<Self, Error> {
+        Self::open_by(name, |device| {
+            // SAFETY: the device is one of the list, which is alive; an open context keeps what it needs of it.
+            unsafe { raw::ibv_open_device(device) }
+        })
+    }
+
+    /// Opens a device by a function that gets one of the library's list, and gives null with `errno`, or a context that is nobody
+    /// else's.
+    pub(crate) fn open_by(
+        name: &str,
+        open: impl FnOnce(*mut raw::ibv_device) -> *mut raw::ibv_context,
+    ) -> Result<Self, Error> {
         Library::open()?;
         let list = List::new()?;
         let device = list
             .find(name)
             .ok_or_else(|| Error::NoDevice { name: name.to_owned() })?;
-        // SAFETY: the device is one of the list, which is alive; an open context keeps what it needs of it.
-        let context = unsafe { raw::ibv_open_device(device) };
-        match NonNull::new(context) {
+        match NonNull::new(open(device)) {
             Some(raw) => {
                 let name = name.to_owned();
                 let is_foreign = false;

@@ -207,7 +207,7 @@ impl CompletionQueue {
 }
 
 impl Context {
-    fn ask(&self, objects: &mut raw::mlx5dv_obj, which: u32, what: &'static str) -> Result<(), Error> {
+    pub(crate) fn ask(&self, objects: &mut raw::mlx5dv_obj, which: u32, what: &'static str) -> Result<(), Error> {
         let function = "mlx5dv_init_obj";
         let ask = raw::mlx5dv()?.mlx5dv_init_obj.ok_or(Error::Missing { function })?;
         // The library takes what it is given for its own.
@@ -234,7 +234,7 @@ fn lent(what: &'static str, start: *mut std::ffi::c_void, bytes: usize, keep: Ke
 }
 
 /// Words of the provider's: all of their pages, which hold other objects' words of the same kind.
-fn words(what: &'static str, at: *mut std::ffi::c_void, bytes: usize, keep: Keep) -> Result<Words, Error> {
+pub(crate) fn words(what: &'static str, at: *mut std::ffi::c_void, bytes: usize, keep: Keep) -> Result<Words, Error> {
     let page = rustix::param::page_size();
     let offset = at.addr() % page;
     let whole = (offset + bytes).next_multiple_of(page);

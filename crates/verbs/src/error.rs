@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::devx::{next_step, status_words};
 use crate::{Pages, Transport};
 
 /// Verbs failed.
@@ -95,6 +96,74 @@ pub enum Error {
         /// Bytes.
         bytes: usize,
     },
+    /// A field of a firmware's command has no room for a value.
+    #[error("{command}: {value:#x} does not fit into the {bits} bits of {field}")]
+    Field {
+        /// The command.
+        command: &'static str,
+        /// The field.
+        field: &'static str,
+        /// Its bits.
+        bits: u32,
+        /// What it was to hold.
+        value: u64,
+    },
+    /// No queue has so many entries.
+    #[error("{what} of {count} entries: it has a power of two, at most {most}")]
+    Entries {
+        /// What was to be made.
+        what: &'static str,
+        /// Entries.
+        count: u32,
+        /// The most that this card has.
+        most: u64,
+    },
+    /// What is put together is of two devices, or of one that was opened twice.
+    #[error("{what} of another open device: what belongs together is made of one context")]
+    Foreign {
+        /// What of it.
+        what: &'static str,
+    },
+    /// On Ethernet nobody is reached without a GID.
+    #[error("port {name}:{port} is Ethernet's, and the far side's address has no GID")]
+    NoGid {
+        /// The device.
+        name: String,
+        /// The port.
+        port: u8,
+    },
+    /// A card's firmware, or its driver before it, does not do what it was commanded.
+    #[error(
+        "{name} refuses {command} with status {status:#04x} ({}), syndrome {syndrome:#010x}: {source}; {}",
+        status_words(*status),
+        next_step(*status, source)
+    )]
+    Command {
+        /// The device.
+        name: Box<str>,
+        /// The command (`MLX5_CMD_OP_*`).
+        command: &'static str,
+        /// What the firmware answered; 0 where it was not asked, or an old kernel kept it to itself.
+        status: u8,
+        /// Why, in the firmware's own code; 0 likewise.
+        syndrome: u32,
+        /// What the library said: EREMOTEIO (121) is a firmware's refusal.
+        #[source]
+        source: io::Error,
+    },
+    /// Memory that commands could not be let name.
+    #[error("{name} takes no {bytes} bytes for its queues ({function}): {source}")]
+    Umem {
+        /// The device.
+        name: Box<str>,
+        /// What was asked.
+        function: &'static str,
+        /// How much.
+        bytes: usize,
+        /// What the library said.
+        #[source]
+        source: io::Error,
+    },
     /// No packet has such a payload.
     #[error("an MTU of {0} bytes is none: it is 256, 512, 1024, 2048 or 4096")]
     Mtu(u32),
@@ -152,6 +221,8 @@ impl Error {
             | Self::Open { source, .. }
             | Self::Memory { source, .. }
             | Self::Register { source, .. }
+            | Self::Command { source, .. }
+            | Self::Umem { source, .. }
             | Self::Post { source, .. }
             | Self::Call { source, .. } => source.raw_os_error(),
             _ => None,

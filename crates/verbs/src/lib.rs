@@ -5,7 +5,7 @@
 //! [`Context`] → [`Domain`] → [`Region`] (registered memory) and [`QueuePair`], whose work completes in a [`CompletionQueue`].
 //!
 //! Of mlx5 devices [`QueuePair::direct`] and [`CompletionQueue::direct`] tell where their memory lies, for who drives them by
-//! himself.
+//! himself; [`devx`] makes them in memory of his own, also a GPU's.
 //!
 //! The library is opened at the first call; a machine without it gets [`Error::Library`], never a failure to start. Listing
 //! devices loads the providers' libraries and opens no device; everything else is asked of an open [`Context`].
@@ -18,6 +18,7 @@
 mod buffer;
 mod completion;
 mod context;
+pub mod devx;
 mod direct;
 mod domain;
 mod doorbell;

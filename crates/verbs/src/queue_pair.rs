@@ -557,7 +557,7 @@ pub struct Datagram {
     handle: NonNull<raw::ibv_ah>,
     queue_pair: u32,
     qkey: u32,
-    _domain: Domain,
+    domain: Domain,
 }
 
 // SAFETY: verbs are thread safe, and the handle is given back by this value alone.
@@ -577,12 +577,17 @@ impl Domain {
             handle: self.context().made("ibv_create_ah", handle)?,
             queue_pair,
             qkey,
-            _domain: self.clone(),
+            domain: self.clone(),
         })
     }
 }
 
 impl Datagram {
+    /// The domain it is in.
+    pub(crate) fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
     pub(crate) fn raw(&self) -> raw::ibv_send_wr_datagram {
         raw::ibv_send_wr_datagram {
             ah: self.handle.as_ptr(),

@@ -94,7 +94,7 @@ impl Domain {
 }
 
 /// Whether a card that is given this memory reaches this memory.
-fn reachable(memory: &DeviceMemory) -> Result<(), RoadError> {
+pub(crate) fn reachable(memory: &DeviceMemory) -> Result<(), RoadError> {
     match memory.kind() {
         Allocation::Managed => return Err(RoadError::Managed),
         Allocation::Create { rdma: false, .. } => return Err(RoadError::NotCapable),

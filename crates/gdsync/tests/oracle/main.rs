@@ -3,6 +3,9 @@
 
 mod address;
 mod completion;
+mod devx;
+mod devx_refused;
+mod devx_told;
 mod encode;
 mod hand;
 #[path = "../../../fake-uverbs/tests/inside/mod.rs"]

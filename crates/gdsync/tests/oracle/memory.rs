@@ -2,7 +2,7 @@
 //! never through a Rust reference, for the provider writes to it too.
 
 /// A piece of such memory. It lives as long as the process.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Memory {
     start: *mut u8,
     length: usize,
@@ -13,6 +13,11 @@ impl Memory {
     pub fn new(start: *mut u8, length: usize) -> Self {
         assert!(!start.is_null() || length == 0);
         Self { start, length }
+    }
+
+    /// Where it begins.
+    pub fn address(self) -> usize {
+        self.start.addr()
     }
 
     /// Its length in bytes.

@@ -1,11 +1,12 @@
-//! A queue pair of a card is made: verbs' own, of at least the sizes that were asked for.
+//! A queue pair of a card is made, of at least the sizes that were asked for: verbs' own, or with parts in GPU memory one of the
+//! firmware's.
 
 use std::sync::Arc;
 
 use verbs::{CompletionQueue, QueuePair as Verbs, QueuePairOptions, Reset};
 
 use super::lay::{self, Laid, lay_out};
-use super::{Error, Link, Shared, verbs_failed};
+use super::{Link, Shared, own, verbs_failed};
 use crate::hca::{QueuePair, Request};
 use crate::wire::{Depth, Transport};
 use crate::{Home, Supply};
@@ -19,7 +20,9 @@ pub(super) fn create(shared: &Arc<Shared>, supply: &Supply, request: &Request) -
         Depth::completions(depth)?;
     }
     if [request.queues, request.records, request.completions].contains(&Home::Gpu) {
-        return Err(Error::GpuQueues.into());
+        let (laid, pair) = own::create(shared, supply, request)?;
+        let number = pair.number();
+        return Ok(whole(shared, number, laid, Link::Own(pair)));
     }
     let context = shared.port.domain.context();
     // The provider makes one more of it, and a power of two of that.
@@ -34,8 +37,14 @@ pub(super) fn create(shared: &Arc<Shared>, supply: &Supply, request: &Request) -
     let pair = pair(shared, request, [&sent, &received])?;
     let laid = lay_out(supply, &pair, [&sent, &received], Transport::Connected, request.waiting)?;
     let pair = shared.port.init(pair)?;
-    let endpoint = shared.port.endpoint(pair.number());
-    shared.links().insert(endpoint.qpn, Link::Init(pair));
+    let number = pair.number();
+    Ok(whole(shared, number, laid, Link::Init(pair)))
+}
+
+/// A queue pair whose two sides are made.
+fn whole(shared: &Arc<Shared>, number: u32, laid: Laid, link: Link) -> QueuePair {
+    let endpoint = shared.port.endpoint(number);
+    shared.links().insert(endpoint.qpn, link);
     let created = Created {
         shared: Arc::clone(shared),
         qpn: endpoint.qpn,
@@ -46,13 +55,13 @@ pub(super) fn create(shared: &Arc<Shared>, supply: &Supply, request: &Request) -
         send_completions,
         receive_completions,
     } = laid;
-    Ok(QueuePair::new(
+    QueuePair::new(
         send,
         receive,
         [send_completions, receive_completions],
         endpoint,
         Box::new(created),
-    ))
+    )
 }
 
 /// A queue pair whose send queue has as many blocks at least. How many requests the provider puts into how many blocks is its own

@@ -39,8 +39,6 @@ pub fn lay_out<S>(
     let told = pair.direct().map_err(verbs_failed("learn where a queue pair lies"))?;
     let records = reached(supply, &told.records.pages, "register doorbell records with the GPU")?;
     let record = |at: usize| records.part(told.records.offset + at, 4);
-    let register = told.register.pages.for_gpu(supply.gpu(), Registration::Registers);
-    let register = Place::host(register.map_err(|source| Error::Register { source })?);
     let (blocks, entries) = (told.send.entries, told.receive.entries);
     if told.send.stride as usize != BLOCK {
         return Err(shape(
@@ -54,7 +52,7 @@ pub fn lay_out<S>(
         blocks,
         ring: unseen(supply, &told.send.memory)?,
         record: record(4)?,
-        register: register.part(told.register.offset, 8)?,
+        register: register(supply, &told.register)?,
         qpn: pair.number(),
         transport,
     })?;
@@ -94,6 +92,12 @@ fn completions(
         busy: supply.place(Home::Host, told.ring.entries as usize * 4)?,
         waiting,
     })
+}
+
+/// A doorbell register, which the GPU rings.
+pub(super) fn register(supply: &Supply, word: &Words) -> Result<Place, crate::Error> {
+    let page = word.pages.for_gpu(supply.gpu(), Registration::Registers);
+    Place::host(page.map_err(|source| Error::Register { source })?).part(word.offset, 8)
 }
 
 /// Memory that streams read and write too.

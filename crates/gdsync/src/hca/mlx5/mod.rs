@@ -6,17 +6,21 @@
 //! entries say (no scatter to CQE); nothing is compressed, which is verbs' default.
 //!
 //! Rings and records are host memory and registered with the GPU; the register is a page of the device's, which the GPU's driver maps
-//! with `PeerMappingOverride` or for a process with `CAP_SYS_ADMIN` alone ([`Error::Register`](crate::hca::port::Error::Register)).
-//! Queues in GPU memory are not made here.
+//! with `PeerMappingOverride` or for a process with `CAP_SYS_ADMIN` alone ([`Error::Register`]).
+//! With queues, records or completions in GPU memory a queue pair is made by the card's firmware instead (`own`), where the card and the
+//! kernel allow it; and where they do not, that is an error, and the same request for host memory goes by verbs.
 
 mod create;
 mod lay;
+mod own;
 
 pub use lay::{Laid, lay_out};
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use verbs::devx::{Devx, QueuePair as Own};
 use verbs::{Context, Domain, Init, QueuePair as Verbs, Rts};
 
 use super::port::{Error, Options, Port, failed, register};
@@ -36,6 +40,10 @@ struct Shared {
     port: Port,
     /// The port's domain, for one thread's queue pairs.
     domain: Domain,
+    /// The card's firmware, once queues in GPU memory were asked for.
+    firmware: OnceLock<Devx>,
+    /// How many of them were.
+    made: AtomicU32,
     /// By number. Dropped, a queue pair is destroyed with the last place of it.
     links: Mutex<BTreeMap<u32, Link>>,
 }
@@ -44,16 +52,38 @@ struct Shared {
 #[derive(Debug)]
 enum Link {
     Init(Verbs<Init>),
+    /// The same of one that the firmware made.
+    Own(Own<Init>),
     /// Somebody connects it.
     Connecting,
     Ready {
         _link: Verbs<Rts>,
+    },
+    OwnReady {
+        _link: Own<Rts>,
     },
     /// Connecting it failed.
     Gone,
 }
 
 impl Shared {
+    /// The card's firmware.
+    fn devx(&self) -> Result<Devx, crate::Error> {
+        if let Some(devx) = self.firmware.get() {
+            return Ok(devx.clone());
+        }
+        let devx = Devx::of(self.port.domain.context());
+        let devx = devx.map_err(verbs_failed(
+            "command the card's firmware (DEVX), which makes queues in GPU memory",
+        ))?;
+        Ok(self.firmware.get_or_init(|| devx).clone())
+    }
+
+    /// By which number completions name the next queue pair: 24 bits.
+    fn next_index(&self) -> u32 {
+        self.made.fetch_add(1, Ordering::Relaxed) & 0xff_ffff
+    }
+
     /// Whole at every moment.
     fn links(&self) -> MutexGuard<'_, BTreeMap<u32, Link>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
@@ -77,6 +107,8 @@ impl Mlx5Hca {
         let shared = Shared {
             port,
             domain,
+            firmware: OnceLock::new(),
+            made: AtomicU32::new(1),
             links: Mutex::default(),
         };
         Ok(Self {
@@ -96,17 +128,23 @@ impl Hca for Mlx5Hca {
         let path = self.shared.port.check(far)?;
         let taken = match self.shared.links().get_mut(&qpn) {
             None => return Err(crate::Error::NoQueuePair { qpn }),
-            Some(link @ Link::Init(_)) => std::mem::replace(link, Link::Connecting),
+            Some(link @ (Link::Init(_) | Link::Own(_))) => std::mem::replace(link, Link::Connecting),
             Some(_) => return Err(Error::Spent { qpn }.into()),
-        };
-        let Link::Init(link) = taken else {
-            return Err(Error::Spent { qpn }.into());
         };
         // Without the lock: the way to the far side may have to be found first.
         let first_packet = near.path.map_or(0, |path| path.first_packet);
-        let joined = self.shared.port.join(link, first_packet, (far, path), patience);
+        let port = &self.shared.port;
+        let joined = match taken {
+            Link::Init(link) => port
+                .join(link, first_packet, (far, path), patience)
+                .map(|link| Link::Ready { _link: link }),
+            Link::Own(link) => port
+                .join_own(link, first_packet, (far, path), patience)
+                .map(|link| Link::OwnReady { _link: link }),
+            _ => Err(Error::Spent { qpn }),
+        };
         let (link, outcome) = match joined {
-            Ok(link) => (Link::Ready { _link: link }, Ok(())),
+            Ok(link) => (link, Ok(())),
             Err(error) => (Link::Gone, Err(error.into())),
         };
         // It may have been destroyed meanwhile.

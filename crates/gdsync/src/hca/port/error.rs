@@ -43,9 +43,17 @@ pub enum Error {
         /// The device.
         device: String,
     },
-    /// Queues where a card has none by this road.
-    #[error("a card's queues are where its driver keeps them, in host memory: ask for no queues in GPU memory")]
-    GpuQueues,
+    /// GPU memory that the card takes no queues in by any road.
+    #[error(
+        "the card takes no queues in this GPU memory: by a dma-buf {dmabuf}; by a peer memory client (nvidia-peermem) {peermem}; \
+         the first needs Linux 6.1 and rdma-core 43, the second `modprobe nvidia_peermem`; or keep the queues in host memory"
+    )]
+    GpuQueues {
+        /// Why not by a dma-buf.
+        dmabuf: RoadError,
+        /// Why not by its address.
+        peermem: RoadError,
+    },
     /// The provider made a queue of another size or shape than can be driven.
     #[error("{device} made {what} of {count} entries of {bytes} bytes; {need}")]
     Shape {

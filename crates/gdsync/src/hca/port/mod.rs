@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use verbs::{
     Access, Address, Behaviour, CompletionQueue, Context, Domain, Gid, Init, LinkLayer, MOST_PIECES, Peer, PortState,
-    QueuePair, QueuePairOptions, Reset, Route, Rts, Transport,
+    QueuePair, QueuePairOptions, Reset, Route, Rts, Transport, devx,
 };
 
 pub use error::Error;
@@ -83,6 +83,9 @@ impl<L> Made<L> {
 const READS: u8 = 16;
 /// Numbers of packets have so many bits.
 const PACKET: u32 = 0xff_ffff;
+/// What joining queue pairs is called where it fails.
+const MEET: &str = "connect a queue pair with the far side";
+const BEGIN: &str = "make a queue pair ready to send";
 /// As cards write "for ever", and the most besides.
 const FOR_EVER: u8 = 7;
 
@@ -161,6 +164,11 @@ impl Port {
         }
     }
 
+    /// Its number.
+    pub(in crate::hca) fn number(&self) -> u8 {
+        self.options.port
+    }
+
     /// Gives a queue pair this port.
     pub(in crate::hca) fn init(&self, pair: QueuePair<Reset>) -> Result<QueuePair<Init>, Error> {
         let pair = pair.init(self.options.port, Access::ALL, 0);
@@ -199,9 +207,29 @@ impl Port {
         &self,
         pair: QueuePair<Init>,
         first_packet: u32,
-        (far, path): (Endpoint, Path),
+        far: (Endpoint, Path),
         patience: Patience,
     ) -> Result<QueuePair<Rts>, Error> {
+        let (route, peer, behaviour) = self.terms(far, patience);
+        let pair = pair.ready_to_receive(route, peer, behaviour).map_err(failed(MEET))?;
+        pair.ready_to_send(first_packet, behaviour).map_err(failed(BEGIN))
+    }
+
+    /// The same of one that the card's firmware made.
+    pub(in crate::hca) fn join_own(
+        &self,
+        pair: devx::QueuePair<Init>,
+        first_packet: u32,
+        far: (Endpoint, Path),
+        patience: Patience,
+    ) -> Result<devx::QueuePair<Rts>, Error> {
+        let (route, peer, behaviour) = self.terms(far, patience);
+        let pair = pair.ready_to_receive(route, peer, behaviour).map_err(failed(MEET))?;
+        pair.ready_to_send(first_packet, behaviour).map_err(failed(BEGIN))
+    }
+
+    /// On which terms a queue pair is joined with the far one.
+    fn terms(&self, (far, path): (Endpoint, Path), patience: Patience) -> (Route, Peer, Behaviour) {
         let route = Route::of(self.options.port, self.gid.map_or(0, |gid| gid.index as u8));
         let peer = Peer {
             address: Address {
@@ -221,9 +249,6 @@ impl Port {
             },
             ..Behaviour::of(self.mtu.min(path.mtu))
         };
-        let pair = pair.ready_to_receive(route, peer, behaviour);
-        let pair = pair.map_err(failed("connect a queue pair with the far side"))?;
-        let pair = pair.ready_to_send(first_packet, behaviour);
-        pair.map_err(failed("make a queue pair ready to send"))
+        (route, peer, behaviour)
     }
 }

@@ -1,0 +1,190 @@
+//! The firmware: it executes commands, or refuses them with a status and a syndrome of its own.
+
+use std::ffi::c_int;
+
+use crate::ioctl::attributes::Attributes;
+use crate::ioctl::border;
+use crate::ioctl::fields::{self, Words, capability};
+use crate::ioctl::pair::Pair;
+use crate::ioctl::queue::Queue;
+use crate::ioctl::world::World;
+
+/// `MLX5_CMD_OP_*`.
+pub mod opcode {
+    pub const QUERY_HCA_CAP: u32 = 0x100;
+    pub const CREATE_CQ: u32 = 0x400;
+    pub const CREATE_QP: u32 = 0x500;
+    pub const RST2INIT_QP: u32 = 0x502;
+    pub const INIT2RTR_QP: u32 = 0x503;
+    pub const RTR2RTS_QP: u32 = 0x504;
+    pub const TO_ERROR_QP: u32 = 0x507;
+}
+
+/// Attributes of the methods with commands: what is meant, what is said, and room for the answer.
+mod attribute {
+    pub const HANDLE: u16 = 0;
+    pub const COMMAND: u16 = 1;
+    pub const ANSWER: u16 = 2;
+}
+
+/// Why a command is refused: `MLX5_CMD_STAT_*`, and a syndrome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    status: u32,
+    syndrome: u32,
+}
+
+#[allow(non_snake_case, reason = "each is a status of mlx5, named as the kernel does")]
+impl Refusal {
+    pub const fn OPERATION(syndrome: u32) -> Self {
+        Self { status: 0x02, syndrome }
+    }
+
+    pub const fn PARAMETER(syndrome: u32) -> Self {
+        Self { status: 0x03, syndrome }
+    }
+
+    pub const fn RESOURCE(syndrome: u32) -> Self {
+        Self { status: 0x05, syndrome }
+    }
+
+    pub const fn STATE(syndrome: u32) -> Self {
+        Self { status: 0x10, syndrome }
+    }
+}
+
+impl World {
+    /// `MLX5_IB_METHOD_DEVX_OTHER`: a command about no object.
+    pub fn ask(&mut self, call: &mut Attributes) -> Result<(), c_int> {
+        // Without a handle, so that its attributes are one earlier.
+        let command = Words(call.bytes(attribute::COMMAND - 1)?);
+        let room = 16 + 0x1000;
+        let asked = match command.get(fields::OPCODE) {
+            opcode::QUERY_HCA_CAP => capabilities(command.get(fields::OP_MOD), room),
+            _ => return Err(libc::EINVAL),
+        };
+        let code = command.get(fields::OPCODE);
+        answered(
+            call,
+            attribute::ANSWER - 1,
+            asked.and_then(|asked| refused(code).map(|()| asked)),
+        )
+    }
+
+    /// `MLX5_IB_METHOD_DEVX_OBJ_CREATE`.
+    pub fn create(&mut self, context: c_int, call: &mut Attributes) -> Result<(), c_int> {
+        let command = Words(call.bytes(attribute::COMMAND)?);
+        let code = command.get(fields::OPCODE);
+        let handle = self.next();
+        let made = refused(code).and_then(|()| match code {
+            opcode::CREATE_CQ => {
+                let number = 0x00_7100 + handle;
+                let queue = Queue::of(self, context, number, &command)?;
+                border::queue_made(&queue);
+                self.queues.insert(handle, queue);
+                Ok(number)
+            }
+            opcode::CREATE_QP => {
+                let number = 0xb6_d400 + handle;
+                let pair = Pair::of(self, context, number, &command)?;
+                border::pair_made(&pair);
+                self.pairs.insert(handle, pair);
+                Ok(number)
+            }
+            _ => Err(Refusal::OPERATION(0xe2_0000)),
+        });
+        let made = made.map(|number| {
+            let mut answer = Words(vec![0; 16]);
+            answer.put(fields::NUMBER, number);
+            answer
+        });
+        answered(call, attribute::ANSWER, made)?;
+        call.hand(attribute::HANDLE, handle)
+    }
+
+    /// `MLX5_IB_METHOD_DEVX_OBJ_MODIFY`: the command must be about the object, which the kernel checks (`devx_is_valid_obj_id`).
+    pub fn modify(&mut self, context: c_int, call: &mut Attributes) -> Result<(), c_int> {
+        let command = Words(call.bytes(attribute::COMMAND)?);
+        let code = command.get(fields::OPCODE);
+        let handle = call.u32(attribute::HANDLE)?;
+        let pair = self.pairs.get_mut(&handle).filter(|pair| pair.context == context);
+        let pair = pair.ok_or(libc::ENOENT)?;
+        if command.get(fields::NUMBER) != pair.number {
+            return Err(libc::EINVAL);
+        }
+        let mut changed = pair.clone();
+        let outcome = refused(code).and_then(|()| changed.change(code, &command));
+        if outcome.is_ok() {
+            border::pair_changed(&changed);
+            *pair = changed;
+        }
+        answered(call, attribute::ANSWER, outcome.map(|()| Words(vec![0; 16])))
+    }
+
+    /// `MLX5_IB_METHOD_DEVX_OBJ_DESTROY`: `EBUSY` for a completion queue in which a queue pair completes.
+    pub fn destroy(&mut self, context: c_int, call: &Attributes) -> Result<(), c_int> {
+        let handle = call.u32(attribute::HANDLE)?;
+        if let Some(pair) = self.pairs.get(&handle).filter(|pair| pair.context == context) {
+            border::pair_gone(pair);
+            self.pairs.remove(&handle);
+            return Ok(());
+        }
+        let queue = self.queues.get(&handle).filter(|queue| queue.context == context);
+        let queue = queue.ok_or(libc::ENOENT)?;
+        let used = |pair: &Pair| [pair.send_queue, pair.receive_queue].contains(&queue.number);
+        if self.pairs.values().any(used) {
+            return Err(libc::EBUSY);
+        }
+        border::queue_gone(queue);
+        self.queues.remove(&handle);
+        Ok(())
+    }
+}
+
+/// Puts the answer, or the refusal, where there is room; of a refusal the kernel says EREMOTEIO (`mlx5_cmd_check`).
+fn answered(call: &mut Attributes, which: u16, outcome: Result<Words, Refusal>) -> Result<(), c_int> {
+    match outcome {
+        Ok(answer) => call.put(which, &answer.0),
+        Err(Refusal { status, syndrome }) => {
+            let mut answer = Words(vec![0; 16]);
+            answer.put(fields::STATUS, status);
+            answer.put(fields::SYNDROME, syndrome);
+            call.put(which, &answer.0)?;
+            Err(libc::EREMOTEIO)
+        }
+    }
+}
+
+/// Whether the environment has this command refused.
+fn refused(code: u32) -> Result<(), Refusal> {
+    let Ok(wanted) = std::env::var("FAKE_UVERBS_DEVX_REFUSE") else {
+        return Ok(());
+    };
+    let mut numbers = wanted.split(':').map(|digits| u32::from_str_radix(digits, 16));
+    match (numbers.next(), numbers.next(), numbers.next()) {
+        (Some(Ok(wanted)), Some(Ok(status)), Some(Ok(syndrome))) if wanted == code => Err(Refusal { status, syndrome }),
+        _ => Ok(()),
+    }
+}
+
+/// `QUERY_HCA_CAP`, of what the card is now: general capabilities, and RoCE's.
+fn capabilities(which: u32, room: usize) -> Result<Words, Refusal> {
+    let mut answer = Words(vec![0; room]);
+    let told: &[_] = match which {
+        0x1 => &[
+            (capability::LOG_MAX_QP_SZ, 15),
+            (capability::LOG_MAX_CQ_SZ, 22),
+            (capability::LOG_MAX_RA_REQ_QP, 4),
+            (capability::LOG_MAX_RA_RES_QP, 4),
+            (capability::BF, 1),
+            (capability::LOG_BF_REG_SIZE, 9),
+        ],
+        // Two clocks: the device's own choice is asked for.
+        0x9 => &[(capability::QP_TS_FORMAT, 2)],
+        _ => return Err(Refusal::PARAMETER(0xe2_0001)),
+    };
+    for (bits, value) in told {
+        answer.put(*bits, *value);
+    }
+    Ok(answer)
+}

@@ -1,0 +1,61 @@
+//! Completion queues that commands make.
+
+use std::ffi::c_int;
+
+use crate::ioctl::fields::{Words, queue as at};
+use crate::ioctl::firmware::Refusal;
+use crate::ioctl::world::World;
+
+/// A completion queue.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    pub context: c_int,
+    pub number: u32,
+    /// Where this process finds its entries of 64 bytes, and how many they are.
+    pub ring: usize,
+    pub entries: u32,
+    /// Where it finds the doorbell records: the consumer index, and what arms it.
+    pub record: usize,
+    pub event_queue: u32,
+    /// What it lies in: of the entries, then of the records.
+    pub memories: [u32; 2],
+    /// Where in them.
+    pub offsets: [u64; 2],
+    pub page: u32,
+}
+
+impl Queue {
+    /// `CREATE_CQ`.
+    pub fn of(world: &World, context: c_int, number: u32, command: &Words) -> Result<Self, Refusal> {
+        let memories = [command.get(at::CQ_UMEM_ID), command.get(at::DBR_UMEM_ID)];
+        let offsets = [command.long(at::CQ_UMEM_OFFSET), command.long(at::DBR_ADDR)];
+        if command.get(at::CQ_UMEM_VALID) != 1 || command.get(at::DBR_UMEM_VALID) != 1 {
+            return Err(Refusal::PARAMETER(0xc0_0001));
+        }
+        // Of entries, and of what programs that wait for the owner bit cannot do with.
+        if command.get(at::CQE_SZ) != 0 || command.get(at::CQE_COMP_EN) != 0 {
+            return Err(Refusal::PARAMETER(0xc0_0002));
+        }
+        if command.get(at::CC) != 0 || command.get(at::OI) != 0 {
+            return Err(Refusal::PARAMETER(0xc0_0003));
+        }
+        let log = command.get(at::LOG_CQ_SIZE);
+        if log > 22 || command.get(at::LOG_PAGE_SIZE) > 20 || command.get(at::C_EQN) == 0 {
+            return Err(Refusal::PARAMETER(0xc0_0004));
+        }
+        let entries = 1 << log;
+        let page = command.get(at::UAR_PAGE);
+        world.check_page(context, page)?;
+        Ok(Self {
+            context,
+            number,
+            ring: world.place(context, (memories[0], offsets[0]), 64 * entries as usize, 4096)?,
+            entries,
+            record: world.place(context, (memories[1], offsets[1]), 8, 8)?,
+            event_queue: command.get(at::C_EQN),
+            memories,
+            offsets,
+            page,
+        })
+    }
+}

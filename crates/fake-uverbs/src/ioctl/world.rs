@@ -1,0 +1,80 @@
+//! All that DEVX made in this process, behind one lock.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::ioctl::border;
+use crate::ioctl::firmware::Refusal;
+use crate::ioctl::memory::{Memory, Page};
+use crate::ioctl::pair::Pair;
+use crate::ioctl::queue::Queue;
+
+/// Objects by their handles, which are never used again.
+pub struct World {
+    pub memories: BTreeMap<u32, Memory>,
+    pub pages: BTreeMap<u32, Page>,
+    pub queues: BTreeMap<u32, Queue>,
+    pub pairs: BTreeMap<u32, Pair>,
+    last: u32,
+}
+
+static WORLD: Mutex<World> = Mutex::new(World {
+    memories: BTreeMap::new(),
+    pages: BTreeMap::new(),
+    queues: BTreeMap::new(),
+    pairs: BTreeMap::new(),
+    last: 0,
+});
+
+/// The only one.
+pub fn world() -> MutexGuard<'static, World> {
+    WORLD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    /// The number of the next object, whatever it is.
+    pub fn next(&mut self) -> u32 {
+        self.last = self.last.wrapping_add(1);
+        self.last
+    }
+
+    /// Where `bytes` bytes are, in memory that commands name, by its number and an offset in it.
+    pub fn place(
+        &self,
+        context: c_int,
+        (number, offset): (u32, u64),
+        bytes: usize,
+        alignment: u64,
+    ) -> Result<usize, Refusal> {
+        let memory = self.memories.get(&number);
+        let memory = memory.filter(|memory| memory.context == context && memory.is_writable);
+        let memory = memory.ok_or(Refusal::RESOURCE(0xd0_0001))?;
+        if !offset.is_multiple_of(alignment) || !(memory.address as u64).is_multiple_of(alignment) {
+            return Err(Refusal::PARAMETER(0xd0_0002));
+        }
+        memory.at(offset, bytes).ok_or(Refusal::PARAMETER(0xd0_0003))
+    }
+
+    /// Whether a page of registers is this open device's.
+    pub fn check_page(&self, context: c_int, number: u32) -> Result<(), Refusal> {
+        let known = self
+            .pages
+            .values()
+            .any(|page| (page.context, page.number) == (context, number));
+        known.then_some(()).ok_or(Refusal::RESOURCE(0xd0_0004))
+    }
+
+    pub fn close(&mut self, context: c_int) {
+        for pair in self.pairs.values().filter(|pair| pair.context == context) {
+            border::pair_gone(pair);
+        }
+        for queue in self.queues.values().filter(|queue| queue.context == context) {
+            border::queue_gone(queue);
+        }
+        self.pairs.retain(|_, pair| pair.context != context);
+        self.queues.retain(|_, queue| queue.context != context);
+        self.memories.retain(|_, memory| memory.context != context);
+        self.pages.retain(|_, page| page.context != context);
+    }
+}

@@ -1,0 +1,167 @@
+//! A completion queue in memory that commands name.
+
+use std::sync::Arc;
+
+use ibverbs_sys as raw;
+
+use super::command::{Command, Object, mlx5};
+use super::layout::{bytes, completion_queue as at, opcode};
+use super::{Devx, Registers, Spot, Umem, power};
+use crate::Error;
+
+/// How a completion queue is made.
+#[derive(Debug, Clone)]
+pub struct CompletionQueueOptions {
+    /// Entries of 64 bytes: a power of two.
+    pub entries: u32,
+    /// Where they lie, on a page's border. They are to be marked as never written before anything completes.
+    pub ring: Spot,
+    /// Where the two doorbell records of 32 bits lie: the consumer index, and what arms it for an event. A multiple of eight.
+    pub records: Spot,
+    /// Registers of the same device; arming it goes by them, which nobody does here.
+    pub registers: Registers,
+}
+
+/// A completion queue that the firmware made: entries of 64 bytes, one after the other, none compressed; a full queue is an error.
+/// Clones are the same; it is destroyed when the last of them, and of the queue pairs that complete there, is dropped.
+#[derive(Debug, Clone)]
+pub struct CompletionQueue(Arc<Owned>);
+
+#[derive(Debug)]
+struct Owned {
+    _object: Object,
+    number: u32,
+    _held: ([Umem; 2], Registers),
+}
+
+impl CompletionQueue {
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.0.number
+    }
+}
+
+impl Devx {
+    /// Makes a completion queue.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Entries`], [`Error::Range`], [`Error::Foreign`]; [`Error::Call`], [`Error::Command`].
+    pub fn completion_queue(&self, options: &CompletionQueueOptions) -> Result<CompletionQueue, Error> {
+        let bytes = options.entries as usize * 64;
+        options.ring.has(self, bytes)?;
+        options.records.has(self, 8)?;
+        options.registers.is_of(self)?;
+        let named = Named {
+            ring: options.ring.named(),
+            records: options.records.named(),
+            page: options.registers.number(),
+            event_queue: self.event_queue()?,
+        };
+        let most = self.capabilities().log_most_completions;
+        let command = create(options.entries, most, &named)?;
+        let (object, number) = command.create(self.context())?;
+        let (ring, records) = (&options.ring.memory, &options.records.memory);
+        Ok(CompletionQueue(Arc::new(Owned {
+            _object: object,
+            number,
+            _held: ([ring.clone(), records.clone()], options.registers.clone()),
+        })))
+    }
+
+    /// The card's number of the first completion vector's event queue.
+    fn event_queue(&self) -> Result<u32, Error> {
+        let function = "mlx5dv_devx_query_eqn";
+        let ask = raw::mlx5dv()?
+            .mlx5dv_devx_query_eqn
+            .ok_or(Error::Missing { function })?;
+        let context = self.context();
+        mlx5(context)?;
+        let mut number = 0;
+        // SAFETY: the context is open and an mlx5 device's, and there is room for the number.
+        let errno = unsafe { ask(context.as_raw(), 0, &mut number) };
+        context.answered(function, errno)?;
+        Ok(number)
+    }
+}
+
+/// What it is made of, by numbers: memory and the offset in it, a page of registers, an event queue.
+#[derive(Debug)]
+struct Named {
+    ring: (u32, u64),
+    records: (u32, u64),
+    page: u32,
+    event_queue: u32,
+}
+
+/// `CREATE_CQ`. Pages are told as of 4 KiB, of which any larger one is made.
+fn create(entries: u32, most: u32, named: &Named) -> Result<Command, Error> {
+    let entries = power("a completion queue", entries, most)?;
+    let mut command = Command::new("CREATE_CQ", opcode::CREATE_CQ, bytes::LONG)?;
+    for (field, value) in [
+        (at::CQE_SZ, 0),
+        (at::CC, 0),
+        (at::OI, 0),
+        (at::CQE_COMP_EN, 0),
+        (at::LOG_CQ_SIZE, entries),
+        (at::UAR_PAGE, named.page.into()),
+        (at::C_EQN, named.event_queue.into()),
+        (at::LOG_PAGE_SIZE, 0),
+        (at::DBR_UMEM_VALID, 1),
+        (at::DBR_UMEM_ID, named.records.0.into()),
+        (at::DBR_ADDR, named.records.1),
+        (at::CQ_UMEM_VALID, 1),
+        (at::CQ_UMEM_ID, named.ring.0.into()),
+        (at::CQ_UMEM_OFFSET, named.ring.1),
+    ] {
+        command.set(field, value)?;
+    }
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_where_it_lies_and_nothing_of_what_streams_cannot_wait_for() {
+        let named = Named {
+            ring: (0x0102_0304, 0x1000),
+            records: (0x0506_0708, 0x40),
+            page: 0x0a_0b0c,
+            event_queue: 0x51,
+        };
+        let command = create(1 << 13, 22, &named).unwrap();
+        let mut expected = [0; 272];
+        expected[..2].copy_from_slice(&[0x04, 0x00]);
+        // The context: that records are in memory that is named, 13 and the page, the event queue, the records' offset.
+        expected[16] = 0x02;
+        expected[20..24].copy_from_slice(&[5, 6, 7, 8]);
+        expected[28..32].copy_from_slice(&[13, 0x0a, 0x0b, 0x0c]);
+        expected[39] = 0x51;
+        expected[79] = 0x40;
+        // Behind it the entries' offset, their memory, and that it is named.
+        expected[86] = 0x10;
+        expected[88..92].copy_from_slice(&[1, 2, 3, 4]);
+        expected[92] = 0x80;
+        assert_eq!(command.bytes(), expected);
+    }
+
+    #[test]
+    fn a_count_that_no_card_has_is_refused() {
+        let named = Named {
+            ring: (1, 0),
+            records: (2, 0),
+            page: 3,
+            event_queue: 4,
+        };
+        for entries in [0, 3, 1 << 23] {
+            let refused = create(entries, 22, &named);
+            assert!(
+                matches!(refused, Err(Error::Entries { most: 0x40_0000, .. })),
+                "{refused:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A queue pair in memory that commands name: a reliable connection.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use ibverbs_sys::{self as raw, mlx5dv_obj_type as objects};
+
+use super::command::{Command, Object};
+use super::layout::{bytes, opcode, queue_pair as at};
+use super::{CompletionQueue, Devx, Registers, Spot, Umem, power};
+use crate::{Domain, Error, Reset};
+
+/// How a queue pair is made.
+#[derive(Debug, Clone)]
+pub struct QueuePairOptions {
+    /// Blocks of 64 bytes of the send queue: a power of two, at most 2^15.
+    pub send_blocks: u32,
+    /// Entries of the receive queue: a power of two, at most 2^15. They fill whole blocks of 64 bytes.
+    pub receives: u32,
+    /// Bytes of a receive entry: a power of two from 16 to 2048.
+    pub receive_stride: u32,
+    /// Where both rings lie, on a page's border: the receive queue, then the send queue.
+    pub rings: Spot,
+    /// Where the two doorbell records of 32 bits lie: of the receive queue, then of the send queue. A multiple of eight.
+    pub records: Spot,
+    /// Its doorbell register's page.
+    pub registers: Registers,
+    /// By which number completions name it, 24 bits.
+    pub user_index: u32,
+}
+
+/// A queue pair in a state. It is destroyed when it is dropped; its memory, registers and completion queues stay for as long.
+#[derive(Debug)]
+pub struct QueuePair<S> {
+    pub(super) made: Arc<Made>,
+    pub(super) state: PhantomData<S>,
+}
+
+#[derive(Debug)]
+pub(super) struct Made {
+    pub object: Object,
+    pub number: u32,
+    /// The most reads under way as a power of two: begun, and answered.
+    pub reads: [u32; 2],
+    pub domain: Domain,
+    _held: ([Umem; 2], Registers, [CompletionQueue; 2]),
+}
+
+/// The most entries of a ring, as a power of two: four bits have it (`log_sq_size`), and 2^15 is the largest that a counter of 16 bits
+/// tells from an empty one.
+const LOG_MOST: u32 = 15;
+
+/// `MLX5_QPC_PM_STATE_MIGRATED`.
+pub(super) const MIGRATED: u64 = 3;
+
+impl QueuePairOptions {
+    /// Bytes of both rings together.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.send_offset() + self.send_blocks as usize * 64
+    }
+
+    /// Where in them the send queue begins.
+    #[must_use]
+    pub fn send_offset(&self) -> usize {
+        self.receives as usize * self.receive_stride as usize
+    }
+}
+
+impl Devx {
+    /// Makes a queue pair of a domain, whose work completes in these two queues, or in one that is both.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Entries`], [`Error::Range`], [`Error::Foreign`]; [`Error::Call`], [`Error::Command`].
+    pub fn queue_pair(
+        &self,
+        domain: &Domain,
+        options: &QueuePairOptions,
+        sent: &CompletionQueue,
+        received: &CompletionQueue,
+    ) -> Result<QueuePair<Reset>, Error> {
+        options.rings.has(self, options.bytes())?;
+        options.records.has(self, 8)?;
+        options.registers.is_of(self)?;
+        if domain.context().as_raw() != self.context().as_raw() {
+            return Err(Error::Foreign { what: "a domain" });
+        }
+        let capabilities = self.capabilities();
+        let named = Named {
+            rings: options.rings.named(),
+            records: options.records.named(),
+            page: options.registers.number(),
+            user_index: options.user_index,
+            domain: number(domain)?,
+            queues: [sent.number(), received.number()],
+            clock: capabilities.clock,
+        };
+        let sizes = [options.send_blocks, options.receives, options.receive_stride];
+        let command = create(sizes, capabilities.log_most_blocks, &named)?;
+        let (object, number) = command.create(self.context())?;
+        let (rings, records) = (&options.rings.memory, &options.records.memory);
+        let made = Made {
+            object,
+            number,
+            reads: [capabilities.log_most_reads, capabilities.log_most_answers],
+            domain: domain.clone(),
+            _held: (
+                [rings.clone(), records.clone()],
+                options.registers.clone(),
+                [sent.clone(), received.clone()],
+            ),
+        };
+        Ok(QueuePair {
+            made: Arc::new(made),
+            state: PhantomData,
+        })
+    }
+}
+
+/// What a card knows a protection domain by.
+fn number(domain: &Domain) -> Result<u32, Error> {
+    let mut told = raw::mlx5dv_pd::default();
+    let mut asked = raw::mlx5dv_obj {
+        pd_in: domain.as_raw(),
+        pd_out: &raw mut told,
+        ..raw::mlx5dv_obj::default()
+    };
+    let context = domain.context();
+    context.ask(&mut asked, objects::MLX5DV_OBJ_PD.0, "a protection domain")?;
+    Ok(told.pdn)
+}
+
+/// What it is made of, by numbers: memory and the offset in it, a page of registers, its own index, a protection domain, completion
+/// queues of sends and of receives; and by which clock it tells times.
+#[derive(Debug)]
+struct Named {
+    rings: (u32, u64),
+    records: (u32, u64),
+    page: u32,
+    user_index: u32,
+    domain: u32,
+    queues: [u32; 2],
+    clock: u64,
+}
+
+/// `CREATE_QP`, of so many blocks, receives, and bytes of each.
+fn create([blocks, receives, stride]: [u32; 3], most: u32, named: &Named) -> Result<Command, Error> {
+    let most = most.min(LOG_MOST);
+    let received = u64::from(receives) * u64::from(stride);
+    let count = receives;
+    let blocks = power("a send queue", blocks, most)?;
+    let receives = power("a receive queue", receives, most)?;
+    let units = power("a receive entry, of units of 16 bytes,", stride / 16, 7)?;
+    if !stride.is_multiple_of(16) || !received.is_multiple_of(64) {
+        let what = "a receive queue, of whole blocks of 64 bytes,";
+        let most = 1 << LOG_MOST;
+        return Err(Error::Entries { what, count, most });
+    }
+    let mut command = Command::new("CREATE_QP", opcode::CREATE_QP, bytes::LONG)?;
+    for (field, value) in [
+        (at::ST, 0),
+        (at::PM_STATE, MIGRATED),
+        (at::PD, named.domain.into()),
+        (at::LOG_RQ_SIZE, receives),
+        (at::LOG_RQ_STRIDE, units),
+        (at::LOG_SQ_SIZE, blocks),
+        (at::TS_FORMAT, named.clock),
+        (at::UAR_PAGE, named.page.into()),
+        (at::USER_INDEX, named.user_index.into()),
+        (at::CQN_SND, named.queues[0].into()),
+        (at::CQN_RCV, named.queues[1].into()),
+        (at::RQ_TYPE, 0),
+        (at::CS_REQ, 0),
+        (at::CS_RES, 0),
+        (at::DBR_UMEM_VALID, 1),
+        (at::DBR_UMEM_ID, named.records.0.into()),
+        (at::DBR_ADDR, named.records.1),
+        (at::WQ_UMEM_VALID, 1),
+        (at::WQ_UMEM_ID, named.rings.0.into()),
+        (at::WQ_UMEM_OFFSET, named.rings.1),
+    ] {
+        command.set(field, value)?;
+    }
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named() -> Named {
+        Named {
+            rings: (0x0102_0304, 0x1000),
+            records: (0x0506_0708, 0x40),
+            page: 0x11_2233,
+            user_index: 0x44_5566,
+            domain: 0x77_8899,
+            queues: [0xaa_bbcc, 0xdd_eeff],
+            clock: 1,
+        }
+    }
+
+    #[test]
+    fn it_is_told_where_it_lies_and_to_put_no_payload_into_completions() {
+        let command = create([1 << 9, 1 << 6, 128], 15, &named()).unwrap();
+        let mut expected = [0; 272];
+        expected[..2].copy_from_slice(&[0x05, 0x00]);
+        let context = &mut expected[24..];
+        // Migrated, the domain; 6, 3 and 9, the clock; the page, the index.
+        context[2] = 0x18;
+        context[5..8].copy_from_slice(&[0x77, 0x88, 0x99]);
+        context[9..12].copy_from_slice(&[0x33, 0x48, 0x40]);
+        context[13..16].copy_from_slice(&[0x11, 0x22, 0x33]);
+        context[17..20].copy_from_slice(&[0x44, 0x55, 0x66]);
+        context[125..128].copy_from_slice(&[0xaa, 0xbb, 0xcc]);
+        context[157..160].copy_from_slice(&[0xdd, 0xee, 0xff]);
+        // The records: their offset, that they are in memory that is named, and which.
+        context[167] = 0x40;
+        context[208] = 0x10;
+        context[228..232].copy_from_slice(&[5, 6, 7, 8]);
+        // The rings likewise, behind the context.
+        expected[262] = 0x10;
+        expected[264..268].copy_from_slice(&[1, 2, 3, 4]);
+        expected[268] = 0x80;
+        assert_eq!(command.bytes(), expected);
+    }
+
+    #[test]
+    fn sizes_that_no_queue_has_are_refused() {
+        for sizes in [
+            [0, 4, 16],
+            [3, 4, 16],
+            [1 << 16, 4, 16],
+            [4, 6, 16],
+            [4, 4, 8],
+            [4, 4, 48],
+            [4, 4, 4096],
+            [4, 2, 16],
+        ] {
+            let refused = create(sizes, 18, &named());
+            assert!(matches!(refused, Err(Error::Entries { .. })), "{sizes:?}: {refused:?}");
+        }
+    }
+}
