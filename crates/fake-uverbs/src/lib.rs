@@ -7,7 +7,8 @@
 //! tree, where libibverbs finds the device, is a directory that the test lays out and names by `SYSFS_PATH`.
 //!
 //! `ioctl` is answered ENOTTY, as by a kernel that has no such protocol, so that libibverbs speaks the older one of `write`
-//! alone (rdma-core, `libibverbs/cmd_fallback.c`). A command that is not known here fails with EOPNOTSUPP.
+//! alone (rdma-core, `libibverbs/cmd_fallback.c`). A command that is not known here fails with EOPNOTSUPP. With `FAKE_UVERBS_DEVX=1` the
+//! newer protocol is spoken as far as DEVX goes (`ioctl`).
 //!
 //! Behind the node is a `card`, which executes where the environment says so (`switches`):
 //!
@@ -19,14 +20,14 @@
 //! | `FAKE_UVERBS_FAIL_RECEIVE`, `FAKE_UVERBS_DROP_RECEIVE` | the same of receives |
 //! | `FAKE_UVERBS_PORT_DOWN=1,2` | these ports are down: nobody answers |
 //! | `FAKE_UVERBS_DENY=dynamic` | pages of doorbell registers for thread domains are refused (EPERM); `all`: every page |
+//! | `FAKE_UVERBS_DEVX=1` | the kernel has DEVX; `old`: one that takes no dma-bufs for it |
+//! | `FAKE_UVERBS_DEVX_REFUSE=O:S:Y` | the firmware refuses the command O with status S and syndrome Y, all hexadecimal |
 //! | `FAKE_UVERBS_TRACE=1` | each command is told on standard error |
 //!
 //! The card executes RC and UC between queue pairs of the process, over memory of the process; a port leads to itself alone. It tells of
 //! completions through completion channels, and of nothing else.
 //!
 //! Layouts are those of Linux' `include/uapi/rdma/ib_user_verbs.h` and `mlx5-abi.h`; each place names its structure.
-//!
-//! With `FAKE_UVERBS_DEVX=1` the newer protocol, of `ioctl`, is spoken as far as DEVX goes (`ioctl`), where its other variables are told.
 
 mod bytes;
 mod calls;

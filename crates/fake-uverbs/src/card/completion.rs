@@ -82,6 +82,20 @@ pub struct CompletionQueue {
 }
 
 impl CompletionQueue {
+    /// An empty one: where its entries and its record lie, how many it has, and bytes from one to the next.
+    pub fn new(context: c_int, (buffer, record): (usize, usize), entries: u32, stride: u32) -> Self {
+        Self {
+            context,
+            buffer,
+            record,
+            entries,
+            stride,
+            written: 0,
+            has_overrun: false,
+            notice: None,
+        }
+    }
+
     fn put(&mut self, completion: &Completion) {
         if self.has_overrun {
             OVERRUNS.fetch_add(1, Ordering::Relaxed);

@@ -4,12 +4,13 @@
 //! `FAKE_UVERBS_CARD=1` a thread of its own executes for as long as a device is open; without, objects are remembered and the
 //! queues are left alone.
 //!
-//! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair`, `state` and `rules`
-//! (what a queue pair is), `entry` (what a request says), `arrival` and `perform`
-//! (what it does), `execute` (in which order), `thread`. `world` holds all objects.
+//! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair`,
+//! `state` and `rules` (what a queue pair is), `entry` (what a request says), `arrival` and `perform` (what it does), `execute` (in
+//! which order), `thread`. `world` holds all objects, also those that commands to the firmware made (`commanded`).
 
 pub mod arrival;
 pub mod channel;
+pub mod commanded;
 pub mod completion;
 pub mod entry;
 pub mod execute;

@@ -37,7 +37,7 @@ pub struct Pair {
     /// Bytes of a receive.
     pub stride: usize,
     /// The doorbell record: receives posted, and blocks posted.
-    record: usize,
+    pub record: usize,
     pub register: Register,
     /// `max_send_wr` to `max_inline_data`, as they were asked for.
     pub capacities: [u32; 5],
@@ -95,6 +95,8 @@ impl World {
     pub fn create_pair(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         /// `MLX5_QP_FLAG_BFREG_INDEX`: the doorbell register is a thread domain's.
         const OWN_REGISTER: u32 = 1 << 3;
+        /// `MLX5_QP_FLAG_UAR_PAGE_INDEX`: it is the first of a page that the library had made.
+        const OWN_PAGE: u32 = 1 << 10;
         /// `MLX5_IB_INVALID_BFREG`.
         const NO_REGISTER: u32 = 1 << 31;
         let kind = request.u8(53);
@@ -119,7 +121,9 @@ impl World {
             return Err(libc::EINVAL);
         }
         let made = self.made;
-        let (register, told) = if request.u32(84) & OWN_REGISTER != 0 {
+        let (register, told) = if request.u32(84) & OWN_PAGE != 0 {
+            (Register::of_page(request.u32(92)), NO_REGISTER)
+        } else if request.u32(84) & OWN_REGISTER != 0 {
             (Register::of_thread_domain(request.u32(92)), NO_REGISTER)
         } else {
             (Register::of_device(doorbell(made)), doorbell(made))

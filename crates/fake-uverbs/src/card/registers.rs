@@ -31,6 +31,14 @@ impl Register {
         }
     }
 
+    /// The first of a page that was made by itself, by which commands name it.
+    pub fn of_page(number: u32) -> Self {
+        Self {
+            page: number as usize * UAR,
+            which: 0,
+        }
+    }
+
     /// By the index of a thread domain's register: two to a page.
     pub fn of_thread_domain(index: u32) -> Self {
         let index = index as usize;

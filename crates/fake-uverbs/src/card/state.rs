@@ -38,11 +38,11 @@ pub struct Attributes {
     pub max_dest_rd_atomic: u8,
     pub rnr_timer: u8,
     pub rnr_retries: u8,
-    timeout: u8,
-    retries: u8,
-    qkey: u32,
-    pkey_index: u16,
-    path_mtu: u8,
+    pub timeout: u8,
+    pub retries: u8,
+    pub qkey: u32,
+    pub pkey_index: u16,
+    pub path_mtu: u8,
 }
 
 impl Default for Attributes {

@@ -1,24 +1,33 @@
-//! Where a card that executes hears of what commands made: the same objects as the older protocol makes, with the places of this process in
-//! which they lie. A double whose card does not execute does nothing here: queues and registers are the test's.
+//! Where the card hears of what commands made: the same objects as the older protocol makes, with the places of this process in which they
+//! lie. A card that does not execute remembers them, and queues and registers are the test's.
 //!
-//! What a card needs of each: a queue's number, ring, entries and record; a pair's number, user index, queues by their numbers, rings,
-//! record, page of registers and attributes, of which `far`, `rights` (reads 4, writes 2, atomic operations 1), `rnr_timer`, `retries`,
-//! `rnr_retries` and `timeout` are in the units of the attributes of verbs.
+//! The lock of this protocol's objects is held here, and the card's is taken for the time of the call: never the other way round.
 
+use crate::card::world;
 use crate::ioctl::pair::Pair;
 use crate::ioctl::queue::Queue;
 
 /// A completion queue was made.
-pub fn queue_made(_queue: &Queue) {}
+pub fn queue_made(queue: &Queue) {
+    world().adopt_queue(queue);
+}
 
 /// It is destroyed: nothing of it is touched after this.
-pub fn queue_gone(_queue: &Queue) {}
+pub fn queue_gone(queue: &Queue) {
+    world().drop_queue(queue);
+}
 
 /// A queue pair was made, in the state Reset.
-pub fn pair_made(_pair: &Pair) {}
+pub fn pair_made(pair: &Pair) {
+    world().adopt_pair(pair);
+}
 
 /// Its state is another.
-pub fn pair_changed(_pair: &Pair) {}
+pub fn pair_changed(pair: &Pair) {
+    world().change_pair(pair);
+}
 
 /// It is destroyed: nothing of it is touched after this.
-pub fn pair_gone(_pair: &Pair) {}
+pub fn pair_gone(pair: &Pair) {
+    world().drop_pair(pair);
+}

@@ -15,8 +15,8 @@ mod border;
 mod fields;
 mod firmware;
 mod memory;
-mod pair;
-mod queue;
+pub mod pair;
+pub mod queue;
 mod told;
 mod world;
 

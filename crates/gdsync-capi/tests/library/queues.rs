@@ -1,11 +1,13 @@
 //! C programs (tests/c) that make queue pairs, with a SIMULATED CUDA and a SIMULATED libibverbs of two connected cards.
 
+use std::path::Path;
+
 use fake_nvml_build::uverbs;
 use serde_json::{Value, json};
 
 use crate::need::{Need, need};
 use crate::programs::{Program, compiled_with};
-use crate::support::{run, simulated_libraries_and_verbs, succeed};
+use crate::support::{run, simulated_libraries, simulated_libraries_and_verbs, succeed};
 
 /// The CUDA of an H200, and two InfiniBand cards.
 fn machine() -> Value {
@@ -63,9 +65,20 @@ fn a_card_whose_doorbells_the_gpu_rings_itself_does_the_same() {
     if !need(Need::Mlx5) {
         return;
     }
-    for name in ["pairs", "requests", "failures", "pair_misuse"] {
-        for machine in [machine(), old_gpu()] {
-            let Some(program) = compiled(name) else { return };
+    // On a GPU without NOR an error ends no wait in even passes.
+    let cases = [
+        ("pairs", vec![machine(), old_gpu()]),
+        ("requests", vec![machine(), old_gpu()]),
+        ("failures", vec![machine()]),
+        ("pair_misuse", vec![machine()]),
+    ];
+    for (name, machines) in cases {
+        // The machine's own library has its symbols in versions, of which a program linked with another would get the oldest.
+        let own = |cuda: &Path| [simulated_libraries(cuda), vec!["-l:libibverbs.so.1".to_owned()]].concat();
+        let Some(program) = compiled_with(name, own) else {
+            return;
+        };
+        for machine in machines {
             let sysfs = tempfile::tempdir().expect("a directory");
             let card = uverbs::card(sysfs.path()).expect("a card");
             let card = card.iter().map(|(name, value)| (*name, value.to_str().expect("text")));

@@ -5,6 +5,7 @@
 
 mod card;
 mod errors;
+mod firmware;
 #[path = "../../../fake-uverbs/tests/inside/mod.rs"]
 mod inside;
 #[path = "../sides/mod.rs"]

@@ -5,6 +5,7 @@ pub mod operations;
 
 use std::time::{Duration, Instant};
 
+use gdrcopy::{BackendKind, Gdr};
 use gdsync::hca::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
 use gdsync::queue::CompletionQueue;
 use gdsync::wire::{Completion, DataSegment, Entry, Event};
@@ -26,7 +27,7 @@ pub struct Side {
 
 impl Side {
     pub fn new(request: &Request, open: impl FnOnce(Supply) -> Box<dyn Hca>) -> Self {
-        let supply = Supply::new(Gpu::sim(), None);
+        let supply = Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
         let hca = open(supply.clone());
         let memory = supply.place(Home::Host, BYTES).unwrap();
         Self {
