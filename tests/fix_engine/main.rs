@@ -150,7 +150,8 @@ fn commands_of_a_laid_out_machine_are_printed_or_run_by_stand_ins() {
     assert_eq!(journal.state, JournalState::Applied);
     let log = fs::read_to_string(tools.path().join("update-thing.log")).expect("it was run");
     assert_eq!(log, format!("{} -u\n", dir.path().display()));
-    // The rebuild ends otherwise than well when it is made again, and that is said.
+    // The rebuild ends otherwise than it may when it is made again, and that is said.
+    fs::write(&program, "#!/bin/sh\nexit 5\n").expect("a program");
     let undone = undo(&with, None, Some("a"), false).expect("an undo");
     assert!(!undone.whole, "{undone:?}");
 
