@@ -3,7 +3,9 @@
 //! It is released rather than refused (EBUSY), since a program that ends its queue pairs mostly does so because what it waits for will not
 //! come any more: a refusal would leave its streams waiting for ever, and it would have nothing to end that with.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use engine::Watched;
 use engine::queue::{CompletionParts, SendParts, Wait};
@@ -31,6 +33,26 @@ impl Buried {
 
 fn is_open(wait: &Wait) -> bool {
     wait.busy().load_u32(0).is_ok_and(|busy| busy != 0)
+}
+
+/// How long a destruction is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Gives the places of queue pairs back. A card's are registered with CUDA, which ends a registration only once the GPU has done all of
+/// its work (H200, driver 580), that of other streams too; these may wait for what the caller does next. So it is waited for so long, and
+/// then goes on by itself: until it is done, `ibv_dealloc_pd` is refused with `EBUSY`.
+fn let_go(gone: Vec<Buried>) {
+    let (done, is_done) = mpsc::channel();
+    let thread = thread::Builder::new().name("gds_destroy_qp".to_owned()).spawn(move || {
+        drop(gone);
+        // Nobody may be waiting any more.
+        let _ = done.send(());
+    });
+    // Without a thread they went with the closure, and were waited for.
+    if thread.is_ok() && is_done.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+        let words = format_args!("the GPU is at work: the queues are given back when it is done");
+        log::say(Level::Warning, "gds_destroy_qp", words);
+    }
 }
 
 impl Pair {
@@ -65,8 +87,11 @@ impl Pair {
             may_be_rung,
             waits: open,
         });
-        buried.retain(Buried::may_be_touched);
+        let all = std::mem::take(&mut *buried).into_iter();
+        let gone;
+        (*buried, gone) = all.partition(Buried::may_be_touched);
         drop(buried);
+        let_go(gone);
         if count > 0 {
             log::say(
                 Level::Warning,
