@@ -6,10 +6,10 @@ use std::io::Read as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use fake_nvml_build::verbs;
+use fake_nvml_build::{uverbs, verbs};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{Gdr, Run};
+use support::{Gdr, Need, Run, need};
 
 /// With a simulated card, which moves bytes within a process.
 fn with_card(more: &[&str]) -> Run {
@@ -223,4 +223,70 @@ fn a_card_that_is_not_there_and_a_library_that_is_not_are_told() {
     let run = probe(&["--device", "mlx5_0"]);
     assert_eq!(run.code, 2, "{}", run.stdout);
     assert!(run.stderr.contains("--hca proxy"), "{}", run.stderr);
+}
+
+/// With rdma-core's own libmlx5, over a card in software.
+fn with_mlx5(faults: &[(&str, &str)]) -> (Run, Value) {
+    let sysfs = tempfile::tempdir().expect("a directory");
+    let card = uverbs::card(sysfs.path()).expect("a card");
+    let gdr = Gdr::new().args(SIM).args(["--hca", "mlx5", "--format", "json"]);
+    let gdr = card.into_iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value));
+    let gdr = faults.iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value));
+    let run = gdr.run();
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    let report = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+    (run, report)
+}
+
+fn named<'r>(report: &'r Value, name: &str) -> &'r Value {
+    let results = report["results"].as_array().expect("results");
+    let found = results.iter().find(|result| result["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {report:#}"))
+}
+
+#[test]
+fn a_card_is_driven_by_the_stream_itself() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    let (run, report) = with_mlx5(&[]);
+    assert_eq!(run.code, 0, "{report:#} {}", run.stderr);
+    for name in [
+        "async.register",
+        "async.doorbell.latency",
+        "async.loopback.stream.latency",
+        "async.loopback.cpu.latency",
+    ] {
+        let found = named(&report, name);
+        assert_eq!(
+            (&found["backend"], &found["verdict"]),
+            (&"cuda-sim+mlx5".into(), &"ok".into()),
+            "{found}"
+        );
+    }
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("The HCA is mlx5_0:1 itself"), "{notes}");
+}
+
+#[test]
+fn what_a_card_loses_or_refuses_is_told_and_nothing_hangs() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    // Of the first queue pair that rings, the doorbells' one, a completion that never comes; then one with the card's own syndrome.
+    for (fault, words) in [
+        (("FAKE_UVERBS_DROP", "1:100"), "completion"),
+        (("FAKE_UVERBS_FAIL", "1:50:0x13:0x88"), "0x88"),
+    ] {
+        let (run, report) = with_mlx5(&[fault]);
+        assert_eq!(run.code, 1, "{report:#}");
+        let results = report["results"].as_array().expect("results");
+        // Another process is not reached by a card in software, which is not required.
+        let failed = results
+            .iter()
+            .filter(|result| result["verdict"] == "impossible" && result["required"] == true);
+        let failed: Vec<String> = failed.map(ToString::to_string).collect();
+        assert!(failed.len() == 1 && failed[0].contains(words), "{fault:?}: {failed:#?}");
+        assert_eq!(named(&report, "async.poll.host.latency")["verdict"], "ok");
+    }
 }
