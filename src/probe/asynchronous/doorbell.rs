@@ -61,13 +61,15 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
         let arrived = seen(&words, REPLY, round, session.patience)?;
         times.push(begun.elapsed().as_secs_f64());
         session.stream.synchronize_within(session.patience * 2)?;
-        let why = match (guard.finish().first(), arrived) {
-            (Some(released), _) => released.to_string(),
-            (None, false) => format!("what the card was to write did not arrive: number {round}"),
-            (None, true) => {
-                queues.completed()?;
-                continue;
-            }
+        let why = match guard.finish().first() {
+            Some(released) => released.to_string(),
+            // Says why, where the card does.
+            None => match queues.completed() {
+                Ok(_) if arrived => continue,
+                Ok(_) => format!("what the card was to write did not arrive: number {round}"),
+                Err(trouble) if trouble.is_the_end() => return Err(trouble),
+                Err(trouble) => gpu::sentence(&trouble),
+            },
         };
         return Ok(teller.result(about.impossible(label, Some(4), true, why))?);
     }
