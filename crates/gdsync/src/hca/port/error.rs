@@ -70,7 +70,8 @@ pub enum Error {
     },
     /// The GPU is not given the card's doorbell register.
     #[error(
-        "the GPU cannot ring the card's doorbell, its driver does not map the register: {source}; let it (PeerMappingOverride=1,          `gdr fix peer-mapping`), or take the proxy"
+        "the GPU cannot ring the card's doorbell, since its driver does not map the register: {source}; `gdr doctor --live --only \
+         rdma.uar-map` says what to do; a proxy needs no register"
     )]
     Register {
         /// What the driver said.
