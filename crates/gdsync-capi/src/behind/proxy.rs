@@ -1,10 +1,13 @@
 //! Every other verbs device: a thread of this process rings and polls for the GPU.
 
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use engine::Supply;
 use engine::hca::proxy::{Adopted, Agent, Lending};
+use engine::wire::AddressVector;
 use verbs::Domain;
+use verbs::raw::ibv_ah;
 
 use super::{Behind, Made, Wanted};
 use crate::refusal::Refusal;
@@ -25,6 +28,10 @@ impl Behind for Proxied {
 
     fn wake(&self) {
         self.adopted.wake();
+    }
+
+    unsafe fn address(&self, _: NonNull<ibv_ah>) -> Result<AddressVector, Refusal> {
+        Err(super::NO_DATAGRAMS)
     }
 }
 
