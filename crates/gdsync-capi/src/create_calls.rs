@@ -266,11 +266,7 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), Refusal> {
             receive_depth: receives,
             send_pieces,
             receive_pieces,
-            // A datagram's entry has nothing to spare in the provider's queue: room for inline data has to be asked for.
-            inline_bytes: match transport {
-                Transport::Ud => inline,
-                Transport::Rc | Transport::Uc => 0,
-            },
+            inline_bytes: inline,
         },
         request: Request {
             send_blocks,
