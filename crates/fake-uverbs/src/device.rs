@@ -18,6 +18,9 @@ pub const ETHERNET: u8 = 2;
 /// How many GIDs a port has room for.
 pub const GIDS: u8 = 4;
 
+/// Bytes of a packet's payload at most, on both ports: what `active_mtu` 5 says.
+pub const MTU: usize = 4096;
+
 /// The InfiniBand port's LID.
 pub const LID: u16 = 0x0123;
 

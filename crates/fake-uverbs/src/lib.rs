@@ -24,7 +24,7 @@
 //! | `FAKE_UVERBS_DEVX_REFUSE=O:S:Y` | the firmware refuses the command O with status S and syndrome Y, all hexadecimal |
 //! | `FAKE_UVERBS_TRACE=1` | each command is told on standard error |
 //!
-//! The card executes RC and UC between queue pairs of the process, over memory of the process; a port leads to itself alone. It tells of
+//! The card executes RC, UC and UD between queue pairs of the process, over memory of the process; a port leads to itself alone. It tells of
 //! completions through completion channels, and of nothing else.
 //!
 //! Layouts are those of Linux' `include/uapi/rdma/ib_user_verbs.h` and `mlx5-abi.h`; each place names its structure.

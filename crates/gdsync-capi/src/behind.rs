@@ -4,11 +4,13 @@ mod mlx5;
 mod proxy;
 
 use std::fmt::Debug;
+use std::ptr::NonNull;
 
 use engine::hca::{QueuePair, Request};
+use engine::wire::{self, AddressVector};
 use engine::{Home, Supply};
-use verbs::raw::{ibv_cq, ibv_qp};
-use verbs::{Domain, QueuePairOptions};
+use verbs::raw::{ibv_ah, ibv_cq, ibv_qp};
+use verbs::{Domain, QueuePairOptions, Transport};
 
 use crate::environment::{Hca, environment};
 use crate::log::{self, Level};
@@ -20,6 +22,13 @@ pub(crate) trait Behind: Debug + Send + Sync {
     fn serve(&self);
     /// A stream was given work: somebody looks soon.
     fn wake(&self);
+
+    /// The way that a program's address handle has, for a datagram's entry.
+    ///
+    /// # Safety
+    ///
+    /// The handle is alive during the call, of the device that the queue pair is of.
+    unsafe fn address(&self, handle: NonNull<ibv_ah>) -> Result<AddressVector, Refusal>;
 }
 
 /// A queue pair as a backend made it.
@@ -41,7 +50,23 @@ pub(crate) struct Wanted {
     pub(crate) request: Request,
 }
 
-/// Makes a queue pair with who fits the device, or who was asked for.
+impl Wanted {
+    /// The same in the engine's terms.
+    pub(crate) fn transport(&self) -> wire::Transport {
+        match self.options.transport {
+            Transport::Ud => wire::Transport::Datagram,
+            Transport::Rc | Transport::Uc => wire::Transport::Connected,
+        }
+    }
+}
+
+/// What only a card does, whose doorbells the GPU rings itself.
+const NO_DATAGRAMS: Refusal = Refusal::Unsupported {
+    what: "IBV_QPT_UD",
+    why: "the proxy sends no datagrams: take an mlx5 card without GDS_HCA=proxy, or connect queue pairs (IBV_QPT_RC)",
+};
+
+/// Makes a queue pair with who fits the device, or who was asked for. Datagrams are a card's alone.
 ///
 /// # Safety
 ///
@@ -53,13 +78,17 @@ pub(crate) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -
         "queues in GPU memory are refused before"
     );
     let hca = chosen(environment().hca, domain.context().is_mlx5());
+    let is_connected = wanted.options.transport != Transport::Ud;
+    if hca == Hca::Proxy && !is_connected {
+        return Err(NO_DATAGRAMS);
+    }
     if hca == Hca::Proxy {
         // SAFETY: the caller's promise.
         return unsafe { proxy::create(domain, supply, wanted) };
     }
     // SAFETY: the caller's promise.
     match unsafe { mlx5::create(domain, supply, wanted) } {
-        Err(refused) if environment().hca == Hca::Fitting && refused.is_of_the_register() => {
+        Err(refused) if is_connected && environment().hca == Hca::Fitting && refused.is_of_the_register() => {
             let words = format_args!("{}; a proxy rings for it", gpu::sentence(&refused));
             log::say(Level::Warning, "gds_create_qp", words);
             // SAFETY: the caller's promise.

@@ -1,6 +1,6 @@
 //! What became of work, as `struct ibv_wc` tells it: the numbers are those of `infiniband/verbs.h`.
 
-use engine::wire::{Completion, Event, Opcode, Syndrome};
+use engine::wire::{Completion, Event, Opcode, Origin, Syndrome};
 
 use crate::abi::WorkCompletion;
 
@@ -8,6 +8,8 @@ use crate::abi::WorkCompletion;
 const RECEIVE: u32 = 128;
 /// `IBV_WC_RECV_RDMA_WITH_IMM`.
 const RECEIVE_WRITE: u32 = 129;
+/// `IBV_WC_GRH`.
+const WITH_ROUTE: u32 = 1 << 0;
 /// `IBV_WC_WITH_IMM`.
 const WITH_IMMEDIATE: u32 = 1 << 1;
 
@@ -24,6 +26,14 @@ pub(crate) fn told(wr_id: u64, completion: &Completion) -> WorkCompletion {
         Event::ReceivedImmediate { immediate } => (RECEIVE, Some(immediate)),
         Event::Written { immediate } => (RECEIVE_WRITE, Some(immediate)),
     };
+    // What it says of a send, or of a failure, is nobody's.
+    let has_arrived = !completion.event.is_send() && completion.event.failed().is_none();
+    let origin = if has_arrived {
+        completion.origin
+    } else {
+        Origin::default()
+    };
+    let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
     WorkCompletion {
         wr_id,
         status,
@@ -33,7 +43,10 @@ pub(crate) fn told(wr_id: u64, completion: &Completion) -> WorkCompletion {
         imm_data: immediate.map_or(0, u32::to_be),
         qp_num: completion.qpn,
         src_qp: completion.source,
-        wc_flags: if immediate.is_some() { WITH_IMMEDIATE } else { 0 },
+        wc_flags: flag(immediate.is_some(), WITH_IMMEDIATE) | flag(origin.has_route, WITH_ROUTE),
+        slid: origin.lid,
+        sl: origin.level,
+        dlid_path_bits: origin.path,
         ..WorkCompletion::default()
     }
 }

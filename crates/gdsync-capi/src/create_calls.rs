@@ -23,8 +23,10 @@ use crate::{device, guard, pairs};
 const MOST_WORK: u32 = 1 << 15;
 /// Segments of 16 bytes in an entry at most, its heading and the far address included.
 const MOST_SEGMENTS: u32 = 63;
-/// Heading, far address and what an atomic operation adds.
+/// Of them those of a connection's entry that hold no data: heading, far address and what an atomic operation adds.
 const BESIDES: u32 = 3;
+/// Of a datagram's: heading, and an address of 48 bytes.
+const BESIDES_OF_DATAGRAMS: u32 = 4;
 
 /// Where queues lie: kept for later queue pairs.
 static PAGES: LazyLock<Pages> = LazyLock::new(Pages::default);
@@ -34,7 +36,8 @@ static PAGES: LazyLock<Pages> = LazyLock::new(Pages::default);
 /// tells afterwards what it holds, and its completion queues.
 ///
 /// Returns NULL with `errno`: `EINVAL` for NULL, sizes that cannot be, a shared receive queue, no current CUDA context or one of a
-/// device other than `gpu_id` where that is none; `EOPNOTSUPP` for datagrams, queues in GPU memory and what is not there yet;
+/// device other than `gpu_id` where that is none; `EOPNOTSUPP` for datagrams (`IBV_QPT_UD`) where the device is no mlx5
+/// card or `GDS_HCA=proxy` is set, for queues in GPU memory and for what is not there yet;
 /// otherwise what verbs or CUDA refuse with.
 ///
 /// # Safety
@@ -75,7 +78,8 @@ pub unsafe extern "C" fn gds_create_qp(
         let (wanted, limits) = wanted(&given)?;
         // SAFETY: as above, of a protection domain.
         if unsafe { (*domain.as_ptr()).context } != context {
-            return Err(Refusal::OtherDevice);
+            let what = "the protection domain";
+            return Err(Refusal::OtherDevice { what });
         }
         let supply = Supply::own_pages(gpu(gpu_id)?, &PAGES);
         // SAFETY: the caller promises that the device stays open, and the domain there.
@@ -212,15 +216,9 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), Refusal> {
     let transport = match given.qp_type {
         ibv_qp_type::IBV_QPT_RC => Transport::Rc,
         ibv_qp_type::IBV_QPT_UC => Transport::Uc,
-        ibv_qp_type::IBV_QPT_UD => {
-            let (what, why) = (
-                "IBV_QPT_UD",
-                "the proxy sends no datagrams: connect queue pairs (IBV_QPT_RC)",
-            );
-            return Err(Refusal::Unsupported { what, why });
-        }
+        ibv_qp_type::IBV_QPT_UD => Transport::Ud,
         other => {
-            let of = "the connected types of queue pairs";
+            let of = "IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD";
             return Err(Refusal::Value {
                 of,
                 value: other.into(),
@@ -238,16 +236,21 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), Refusal> {
     };
     let sends = bounded("max_send_wr", cap.max_send_wr, MOST_WORK, "it is 32768 at most")?.max(1);
     let receives = bounded("max_recv_wr", cap.max_recv_wr, MOST_WORK, "it is 32768 at most")?.max(1);
-    let room = MOST_SEGMENTS - BESIDES;
-    let send_pieces = bounded("max_send_sge", cap.max_send_sge, room, "it is 60 at most")?.max(1);
-    let receive_pieces = bounded("max_recv_sge", cap.max_recv_sge, room, "it is 60 at most")?.max(1);
-    let inline = bounded(
-        "max_inline_data",
-        cap.max_inline_data,
-        room * 16 - 4,
-        "it is 956 at most",
-    )?;
-    let segments = BESIDES + send_pieces.max((4 + inline).div_ceil(16));
+    let (besides, most_pieces, most_inline) = match transport {
+        Transport::Ud => (BESIDES_OF_DATAGRAMS, "it is 59 at most", "it is 940 at most"),
+        Transport::Rc | Transport::Uc => (BESIDES, "it is 60 at most", "it is 956 at most"),
+    };
+    let room = MOST_SEGMENTS - besides;
+    let send_pieces = bounded("max_send_sge", cap.max_send_sge, room, most_pieces)?.max(1);
+    let receive_pieces = bounded(
+        "max_recv_sge",
+        cap.max_recv_sge,
+        MOST_SEGMENTS - BESIDES,
+        "it is 60 at most",
+    )?
+    .max(1);
+    let inline = bounded("max_inline_data", cap.max_inline_data, room * 16 - 4, most_inline)?;
+    let segments = besides + send_pieces.max((4 + inline).div_ceil(16));
     let blocks = sends.saturating_mul(segments.div_ceil(4)).next_power_of_two();
     let send_blocks = bounded(
         "max_send_wr",
@@ -263,7 +266,7 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), Refusal> {
             receive_depth: receives,
             send_pieces,
             receive_pieces,
-            inline_bytes: 0,
+            inline_bytes: inline,
         },
         request: Request {
             send_blocks,
@@ -285,6 +288,7 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), Refusal> {
         receive_pieces,
         inline,
         signals_all: given.sq_sig_all != 0,
+        transport: wanted.transport(),
     };
     Ok((wanted, limits))
 }

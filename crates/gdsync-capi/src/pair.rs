@@ -7,11 +7,13 @@ mod wait;
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
+use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::hca::QueuePair;
 use engine::queue::{Prepared, Wait};
-use verbs::raw::ibv_qp;
+use engine::wire::{AddressVector, Transport};
+use verbs::raw::{ibv_ah, ibv_qp};
 
 use crate::abi::{self, Cq, Qp};
 use crate::behind::{Behind, Made};
@@ -34,6 +36,8 @@ pub(crate) struct Limits {
     pub(crate) inline: u32,
     /// Every send completes visibly.
     pub(crate) signals_all: bool,
+    /// Whether sends are datagrams, each with an address of its own.
+    pub(crate) transport: Transport,
 }
 
 /// A queue pair. Calls about it take turns.
@@ -171,6 +175,16 @@ impl Pair {
     /// A stream was given work.
     pub(crate) fn wake(&self) {
         self.behind.wake();
+    }
+
+    /// The way that a program's address handle has.
+    ///
+    /// # Safety
+    ///
+    /// The handle is alive, of the queue pair's device.
+    pub(crate) unsafe fn address(&self, handle: NonNull<ibv_ah>) -> Result<AddressVector, Refusal> {
+        // SAFETY: this function's condition.
+        unsafe { self.behind.address(handle) }
     }
 
     /// Does something with the verbs queue pair, which is alive meanwhile.

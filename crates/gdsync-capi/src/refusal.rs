@@ -33,8 +33,8 @@ pub(crate) enum Refusal {
     Request,
     #[error("this {what} is none that is there: it was destroyed, or never made by gds_create_qp")]
     Gone { what: &'static str },
-    #[error("the protection domain is not of this context")]
-    OtherDevice,
+    #[error("{what} is not of this context")]
+    OtherDevice { what: &'static str },
     #[error("the request was {why}")]
     Spent { why: &'static str },
     #[error("{what} {value} is out of bounds: {bounds}")]
@@ -127,7 +127,7 @@ impl Refusal {
             Self::Null { .. }
             | Self::Request
             | Self::Gone { .. }
-            | Self::OtherDevice
+            | Self::OtherDevice { .. }
             | Self::Spent { .. }
             | Self::Bounds { .. }
             | Self::Value { .. }

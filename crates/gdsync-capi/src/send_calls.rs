@@ -13,13 +13,16 @@ use crate::{guard, pairs, post_calls};
 
 /// Writes a list of sends into the queue, and rings nothing; `request` stands for all of it. All of the list is written, or nothing.
 ///
-/// Returns 0; `ENOMEM` where the queue is full; `EINVAL` for NULL, what is no queue pair, and requests that cannot be; `EOPNOTSUPP` for
-/// opcodes that are not done. `bad_wr`, where it is not NULL, tells which request it was.
+/// Of datagrams `wr.ud` says whom each is for: `ah` is of the queue pair's device and is read here, so it may be destroyed at once.
+///
+/// Returns 0; `ENOMEM` where the queue is full; `EINVAL` for NULL, what is no queue pair, and requests that cannot be, such as a datagram
+/// without `ah` or one that is no send; `EOPNOTSUPP` for opcodes that are not done. `bad_wr`, where it is not NULL, tells which request
+/// it was.
 ///
 /// # Safety
 ///
-/// `qp` is looked up, and not followed. `wr` is NULL or leads to a list as `ibv_post_send` takes it; `bad_wr` and `request` are NULL or
-/// can be written to.
+/// `qp` is looked up, and not followed. `wr` is NULL or leads to a list as `ibv_post_send` takes it, with
+/// address handles that are alive; `bad_wr` and `request` are NULL or can be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_prepare_send(
     qp: *mut Qp,
@@ -152,7 +155,7 @@ pub unsafe extern "C" fn gds_post_recv(qp: *mut Qp, wr: *mut ibv_recv_wr, bad_wr
 /// As [`gds_prepare_send`].
 unsafe fn prepare(pair: &Pair, wr: *mut ibv_send_wr, bad_wr: *mut *mut ibv_send_wr) -> Result<u64, Refusal> {
     // SAFETY: the caller's promise.
-    let mut read = unsafe { work::sends(wr, &pair.limits) };
+    let mut read = unsafe { work::sends(wr, pair) };
     let made = match read.refused.take() {
         Some(refusal) => Err((read.entries.len(), refusal)),
         None => pair.prepare(&read.entries),

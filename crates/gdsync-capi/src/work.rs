@@ -1,11 +1,13 @@
 //! A program's work requests, `struct ibv_send_wr` and `struct ibv_recv_wr`, made into entries. Lists are followed as far as a queue is long.
 
-use engine::wire::{DataSegment, Entry, Fence, Flags, Operation, Payload, RemoteAddress};
+use std::ptr::NonNull;
+
+use engine::wire::{DataSegment, Datagram, Entry, Fence, Flags, Operation, Payload, RemoteAddress, Transport};
 use gpu::DevicePtr;
 use gpu::pointer::{self, MemoryKind};
-use verbs::raw::{ibv_recv_wr, ibv_send_flags as flag, ibv_send_wr, ibv_sge, ibv_wr_opcode as opcode};
+use verbs::raw::{ibv_ah, ibv_recv_wr, ibv_send_flags as flag, ibv_send_wr, ibv_sge, ibv_wr_opcode as opcode};
 
-use crate::pair::Limits;
+use crate::pair::{Limits, Pair};
 use crate::refusal::Refusal;
 
 /// A list as far as it was read, and the request that cannot be one with the reason, if there is one.
@@ -26,10 +28,10 @@ impl<T, W> Read<T, W> {
 ///
 /// # Safety
 ///
-/// `first` is NULL or leads to a list as `ibv_post_send` takes it; what is inline can be read.
-pub(crate) unsafe fn sends(first: *mut ibv_send_wr, limits: &Limits) -> Read<Entry, ibv_send_wr> {
+/// `first` is NULL or leads to a list as `ibv_post_send` takes it; what is inline can be read, and address handles are alive.
+pub(crate) unsafe fn sends(first: *mut ibv_send_wr, pair: &Pair) -> Read<Entry, ibv_send_wr> {
     // SAFETY: the caller's promise, here and below.
-    unsafe { list(first, limits.sends, |wr| (wr.wr_id, wr.next), |wr| send(wr, limits)) }
+    unsafe { list(first, pair.limits.sends, |wr| (wr.wr_id, wr.next), |wr| send(wr, pair)) }
 }
 
 /// Reads a list of receives, likewise.
@@ -91,7 +93,8 @@ unsafe fn list<T, W>(
 const KNOWN: u32 =
     flag::IBV_SEND_FENCE.0 | flag::IBV_SEND_SIGNALED.0 | flag::IBV_SEND_SOLICITED.0 | flag::IBV_SEND_INLINE.0;
 
-fn send(wr: &ibv_send_wr, limits: &Limits) -> Result<Entry, Refusal> {
+fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Entry, Refusal> {
+    let limits = &pair.limits;
     let flags = wr.send_flags;
     if flags & !KNOWN != 0 {
         return Err(Refusal::Value {
@@ -102,6 +105,16 @@ fn send(wr: &ibv_send_wr, limits: &Limits) -> Result<Entry, Refusal> {
     // SAFETY: whoever posts a list promises that its pieces can be read.
     let given = unsafe { pieces(wr.sg_list, wr.num_sge, limits.send_pieces) }?;
     let operation = operation(wr)?;
+    let datagram = match limits.transport {
+        Transport::Connected => None,
+        Transport::Datagram if !matches!(operation, Operation::Send { .. }) => {
+            return Err(Refusal::Value {
+                of: "the opcodes of datagrams (IBV_WR_SEND, IBV_WR_SEND_WITH_IMM)",
+                value: wr.opcode.into(),
+            });
+        }
+        Transport::Datagram => Some(datagram(wr, pair)?),
+    };
     let brings = matches!(
         operation,
         Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
@@ -125,8 +138,30 @@ fn send(wr: &ibv_send_wr, limits: &Limits) -> Result<Entry, Refusal> {
                 false => Fence::None,
             },
         },
-        datagram: None,
+        datagram,
         payload,
+    })
+}
+
+/// Whom it is for: `wr.ud`.
+fn datagram(wr: &ibv_send_wr, pair: &Pair) -> Result<Datagram, Refusal> {
+    // SAFETY: any bytes are numbers and a pointer, and on this queue pair it is the member that is meant.
+    let to = unsafe { wr.wr.ud };
+    let what = "wr.ud.ah";
+    let handle = NonNull::new(to.ah).ok_or(Refusal::Null { what })?;
+    if !handle.is_aligned() {
+        let (address, alignment) = (to.ah.addr(), align_of::<ibv_ah>());
+        return Err(Refusal::Misaligned {
+            what,
+            address,
+            alignment,
+        });
+    }
+    Ok(Datagram {
+        qpn: to.remote_qpn,
+        key: to.remote_qkey,
+        // SAFETY: whoever posts a list promises that it is an address handle of the device, and alive.
+        path: unsafe { pair.address(handle) }?,
     })
 }
 

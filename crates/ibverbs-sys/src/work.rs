@@ -2,12 +2,19 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-/// An address handle; only ever behind a pointer.
-pub type ibv_ah = c_void;
+use crate::{ibv_context, ibv_pd};
+
 /// A memory window; only ever behind a pointer.
 pub type ibv_mw = c_void;
 
 records! {
+    /// An address of datagrams.
+    "struct ibv_ah" struct ibv_ah {
+        context: *mut ibv_context,
+        pd: *mut ibv_pd,
+        handle: u32,
+    }
+
     /// A piece of memory.
     "struct ibv_sge" struct ibv_sge {
         addr: u64,

@@ -15,6 +15,7 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod address_vector;
 mod buffer;
 mod completion;
 mod context;
@@ -34,6 +35,7 @@ mod region;
 mod road;
 mod work;
 
+pub use address_vector::AddressVector;
 pub use buffer::{Buffer, Pages};
 pub use completion::{Completion, CompletionQueue, Done, Failure, Operation};
 pub use context::{Context, Dmabuf};
@@ -57,7 +59,7 @@ pub use work::{Request, Work};
 /// The shapes of `infiniband/verbs.h`, for who is called from C with them and hands them on.
 pub mod raw {
     pub use ibverbs_sys::{
-        ibv_context, ibv_cq, ibv_modify_qp, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
+        ibv_ah, ibv_context, ibv_cq, ibv_modify_qp, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
         ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode,
     };
 }

@@ -583,9 +583,25 @@ impl Domain {
 }
 
 impl Datagram {
+    /// The number of the queue pair it goes to.
+    #[must_use]
+    pub fn queue_pair(&self) -> u32 {
+        self.queue_pair
+    }
+
+    /// The key that this queue pair asks for (Q_Key).
+    #[must_use]
+    pub fn qkey(&self) -> u32 {
+        self.qkey
+    }
+
     /// The domain it is in.
     pub(crate) fn domain(&self) -> &Domain {
         &self.domain
+    }
+
+    pub(crate) fn handle(&self) -> NonNull<raw::ibv_ah> {
+        self.handle
     }
 
     pub(crate) fn raw(&self) -> raw::ibv_send_wr_datagram {

@@ -17,6 +17,8 @@ pub struct Message<'a> {
     pub bytes: usize,
     pub immediate: [u8; 4],
     pub is_solicited: bool,
+    /// Of a datagram: in bit 4 whether it has a global route, below that its service level.
+    pub flags: u8,
 }
 
 /// What became of it.
@@ -106,6 +108,7 @@ impl World {
             bytes: u32::try_from(message.bytes).unwrap_or(u32::MAX),
             immediate: message.immediate,
             is_solicited: message.is_solicited,
+            flags: message.flags,
             from: (from, if pair.now.port == INFINIBAND { LID } else { 0 }),
             error: ended.err(),
         };
@@ -137,6 +140,7 @@ impl World {
             bytes: 0,
             immediate: [0; 4],
             is_solicited: false,
+            flags: 0,
         };
         if left > 0 {
             self.end_receive(handle, Err(flushed), 0, &nothing, true);

@@ -38,6 +38,8 @@ pub struct Completion {
     pub immediate: [u8; 4],
     /// The queue pair that a message came from, and its port's LID.
     pub from: (u32, u16),
+    /// The first byte of `flags_rqpn`, before the number of the queue pair that it came from.
+    pub flags: u8,
     /// Its sender asked that the program be told.
     pub is_solicited: bool,
     /// Syndrome, and the vendor's.
@@ -54,7 +56,7 @@ impl Completion {
             Some((syndrome, vendor)) => put(54, &[vendor, syndrome]),
             None => {
                 put(22, &self.from.1.to_be_bytes());
-                put(24, &self.from.0.to_be_bytes());
+                put(24, &(u32::from(self.flags) << 24 | self.from.0).to_be_bytes());
                 put(36, &self.immediate);
                 put(44, &self.bytes.to_be_bytes());
             }

@@ -1,5 +1,7 @@
 //! What a request of a send queue says: the segments of its blocks, all numbers big-endian, by the layouts of `mlx5dv.h`.
 
+use crate::card::datagram::Address;
+
 /// `MLX5_OPCODE_*`.
 pub mod opcode {
     pub const NOP: u8 = 0x00;
@@ -47,6 +49,8 @@ pub struct Far {
 /// A request.
 #[derive(Debug, Clone)]
 pub struct Entry {
+    /// Whom a datagram is for.
+    pub to: Option<Address>,
     pub far: Option<Far>,
     /// `struct mlx5_wqe_atomic_seg`: what is swapped in or added, and what is compared with.
     pub operands: (u64, u64),
@@ -110,9 +114,10 @@ impl Control {
         self.opcode == opcode::READ || self.is_atomic()
     }
 
-    /// The rest of the request, of which these are all bytes. None where the card cannot execute it: an opcode that it does not
-    /// know, too few segments, or an index or a queue pair that is not the one it lies in.
-    pub fn entry(&self, bytes: &[u8], index: u16, number: u32) -> Option<Entry> {
+    /// The rest of the request, of which these are all bytes; that of a datagram begins with an address. None where the card cannot
+    /// execute it: an opcode that it does not know, too few segments, half an address, or an index or a queue pair that is not the
+    /// one it lies in.
+    pub fn entry(&self, bytes: &[u8], index: u16, number: u32, is_datagram: bool) -> Option<Entry> {
         let is_far = [opcode::WRITE, opcode::WRITE_IMM].contains(&self.opcode) || self.takes();
         let is_known = is_far || self.is_send() || self.opcode == opcode::NOP;
         let is_here = self.index == index && self.number == number && self.modifier == 0 && self.segments > 0;
@@ -120,6 +125,7 @@ impl Control {
             return None;
         }
         let mut entry = Entry {
+            to: None,
             far: None,
             operands: (0, 0),
             pieces: Vec::new(),
@@ -127,6 +133,11 @@ impl Control {
         let mut rest = bytes.get(16..)?;
         if self.opcode == opcode::NOP {
             return Some(entry);
+        }
+        if is_datagram {
+            let (address, after) = rest.split_first_chunk::<{ Address::BYTES }>()?;
+            entry.to = Some(Address::read(address)?);
+            rest = after;
         }
         if is_far {
             let (segment, after) = rest.split_first_chunk::<16>()?;

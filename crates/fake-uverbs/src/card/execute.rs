@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::card::completion::{Completion, kind};
-use crate::card::entry::Control;
+use crate::card::entry::{Control, opcode};
 use crate::card::memory;
-use crate::card::pair::{BLOCK, Pair, RELIABLE, UNRELIABLE};
+use crate::card::pair::{BLOCK, DATAGRAMS, Pair, RELIABLE, UNRELIABLE};
 use crate::card::perform::Outcome;
 use crate::card::registers::Doorbell;
 use crate::card::state::stage;
@@ -120,10 +120,14 @@ impl World {
         // SAFETY: as in `control`.
         unsafe { memory::ring(pair.sends, usize::from(pair.executed) * BLOCK, &mut bytes) };
         let fits = posted <= pair.sends.bytes && bytes.len() <= posted;
-        let is_able = pair.kind == RELIABLE || (pair.kind == UNRELIABLE && !control.takes());
+        let is_able = match pair.kind {
+            RELIABLE => true,
+            UNRELIABLE => !control.takes(),
+            _ => control.is_send() || control.opcode == opcode::NOP,
+        };
         let is_acknowledged = pair.kind == RELIABLE;
         let entry = control
-            .entry(&bytes, pair.executed, pair.number)
+            .entry(&bytes, pair.executed, pair.number, pair.kind == DATAGRAMS)
             .filter(|_| fits && is_able);
         let outcome = match entry {
             Some(entry) => self.perform(handle, &control, &entry),

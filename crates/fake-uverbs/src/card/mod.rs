@@ -5,13 +5,14 @@
 //! queues are left alone.
 //!
 //! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair`,
-//! `state` and `rules` (what a queue pair is), `entry` (what a request says), `arrival` and `perform` (what it does), `execute` (in
+//! `state` and `rules` (what a queue pair is), `entry` (what a request says), `arrival`, `perform` and `datagram` (what it does), `execute` (in
 //! which order), `thread`. `world` holds all objects, also those that commands to the firmware made (`commanded`).
 
 pub mod arrival;
 pub mod channel;
 pub mod commanded;
 pub mod completion;
+pub mod datagram;
 pub mod entry;
 pub mod execute;
 pub mod memory;

@@ -10,7 +10,7 @@ use crate::card::state::{Attributes, stage};
 use crate::card::world::World;
 use crate::card::{memory, world};
 
-/// `enum ib_qp_type`: two kinds that are executed, and datagrams, which can be made alone.
+/// `enum ib_qp_type`: connections, and datagrams.
 pub const RELIABLE: u8 = 2;
 pub const UNRELIABLE: u8 = 3;
 pub const DATAGRAMS: u8 = 4;

@@ -46,6 +46,9 @@ impl World {
         if bytes > LONGEST || (control.is_atomic() && bytes != 8) {
             return Outcome::Failed(syndrome::LOCAL_LENGTH);
         }
+        if let Some(to) = &entry.to {
+            return self.datagram(handle, control, to, &local);
+        }
         let Some(far) = self.far_end(handle) else {
             return Outcome::Waits(pair.now.unanswered(), syndrome::TRANSPORT_RETRY);
         };
@@ -123,6 +126,7 @@ impl World {
                 [0; 4]
             },
             is_solicited: control.is_solicited(),
+            flags: 0,
         };
         let near = self.pairs.get(&handle).map(|pair| (pair.number, pair.now));
         let end = self.pairs.get(&far).map(|pair| pair.now);

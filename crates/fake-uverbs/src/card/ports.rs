@@ -40,16 +40,30 @@ impl Destination {
     /// Whether it leads to the port itself.
     pub fn is_own(&self, port: u8) -> bool {
         match (port, self.is_global()) {
-            (INFINIBAND, false) => self.lid() == LID,
-            _ => (0..GIDS)
-                .filter_map(|index| gid_at(port, index))
-                .any(|gid| gid == self.gid()),
+            (INFINIBAND, false) => has_lid(port, self.lid()),
+            _ => has_gid(port, &self.gid()),
         }
     }
 }
 
+/// Whether a port has this LID.
+pub fn has_lid(port: u8, lid: u16) -> bool {
+    port == INFINIBAND && lid == LID
+}
+
+/// Whether a port has this GID.
+pub fn has_gid(port: u8, gid: &[u8; 16]) -> bool {
+    let mut gids = (0..GIDS).filter_map(|index| gid_at(port, index));
+    gids.any(|own| own == *gid)
+}
+
+/// The MAC address behind a GID. There is no network to ask: here it is the GID's last six bytes, each inverted.
+pub fn mac(gid: &[u8; 16]) -> [u8; 6] {
+    std::array::from_fn(|at| !gid[10 + at])
+}
+
 /// A port's GID, as the sysfs tree has it that the program reads too; none where it is not set.
-fn gid_at(port: u8, index: u8) -> Option<[u8; 16]> {
+pub fn gid_at(port: u8, index: u8) -> Option<[u8; 16]> {
     let root = std::env::var_os("SYSFS_PATH").map(PathBuf::from)?;
     let file = root.join(format!("class/infiniband/mlx5_0/ports/{port}/gids/{index}"));
     let text = std::fs::read_to_string(file).ok()?;

@@ -9,6 +9,7 @@ use crate::bytes::{Answer, Request};
 use crate::card::channel::Channel;
 use crate::card::completion::CompletionQueue;
 use crate::card::pair::Pair;
+use crate::card::ports;
 use crate::card::region::Region;
 use crate::card::registers::Registers;
 use crate::card::thread;
@@ -113,7 +114,7 @@ impl World {
     /// `CREATE_AH`: `struct ib_uverbs_create_ah_resp`, then `struct mlx5_ib_create_ah_resp` at 4.
     ///
     /// The request has its protection domain at 16 and `struct ib_uverbs_ah_attr` at 24, which begins with the destination's GID. The
-    /// kernel asks the network whose MAC address it is; here it is the GID's last six bytes, each inverted.
+    /// kernel asks the network whose MAC address it is (`ports::mac`).
     pub fn address_handle(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         let domain = request.u32(16);
         self.check_domain(context, domain)?;
@@ -123,8 +124,8 @@ impl World {
         let mut answer = Answer::new();
         answer.u32(0, handle);
         answer.u32(4, 16); // response_length
-        for (at, byte) in gid[10..].iter().enumerate() {
-            answer.u8(8 + at, !byte);
+        for (at, byte) in ports::mac(&gid).into_iter().enumerate() {
+            answer.u8(8 + at, byte);
         }
         Ok(answer)
     }

@@ -3,6 +3,7 @@
 
 mod bench;
 mod contexts;
+mod datagrams;
 mod device;
 mod errors;
 mod events;

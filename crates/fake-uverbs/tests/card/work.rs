@@ -22,6 +22,8 @@ pub struct Work {
     pub immediate: u32,
     /// What is compared with or added, and what is swapped in.
     pub operands: (u64, u64),
+    /// Of a datagram: the way, the queue pair's number and its key.
+    pub to: Option<(*mut ib::ibv_ah, u32, u32)>,
 }
 
 pub const SIGNALLED: u32 = ib::ibv_send_flags::IBV_SEND_SIGNALED.0;
@@ -38,6 +40,7 @@ impl Work {
             far: (0, 0),
             immediate: 0,
             operands: (0, 0),
+            to: None,
         }
     }
 
@@ -81,6 +84,11 @@ impl Work {
         Self { flags, ..self }
     }
 
+    /// The same as a datagram.
+    pub fn to(self, to: (*mut ib::ibv_ah, u32, u32)) -> Self {
+        Self { to: Some(to), ..self }
+    }
+
     /// The same with immediate data.
     pub fn immediate(self, immediate: u32) -> Self {
         let opcode = match self.opcode {
@@ -108,7 +116,13 @@ impl Work {
             ..Default::default()
         };
         work.__bindgen_anon_1.imm_data = self.immediate;
-        if self.is_atomic() {
+        if let Some((ah, remote_qpn, remote_qkey)) = self.to {
+            work.wr.ud = ib::ibv_send_wr_datagram {
+                ah,
+                remote_qpn,
+                remote_qkey,
+            };
+        } else if self.is_atomic() {
             work.wr.atomic = ib::ibv_send_wr_atomic {
                 remote_addr: self.far.0,
                 compare_add: self.operands.0,

@@ -113,11 +113,11 @@ pub struct WorkCompletion {
     pub wc_flags: c_uint,
     /// Not filled in.
     pub pkey_index: u16,
-    /// Not filled in.
+    /// Of a datagram, the sender's LID; 0 on Ethernet.
     pub slid: u16,
-    /// Not filled in.
+    /// Of a datagram, the service level.
     pub sl: u8,
-    /// Not filled in.
+    /// Of a datagram, the lower bits of the LID that it was sent to.
     pub dlid_path_bits: u8,
 }
 

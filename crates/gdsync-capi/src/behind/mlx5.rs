@@ -1,22 +1,42 @@
 //! mlx5 cards, whose doorbells the GPU rings itself: queues in the memory where the provider keeps them.
 
+use std::ptr::NonNull;
+
 use engine::Supply;
 use engine::hca::mlx5::{Laid, lay_out};
 use engine::hca::{Endpoint, QueuePair};
-use engine::wire::Transport;
-use verbs::Domain;
+use engine::wire::AddressVector;
+use verbs::raw::ibv_ah;
+use verbs::{Context, Domain};
 
 use super::{Behind, Made, Wanted};
 use crate::refusal::Refusal;
 
 /// The card looks by itself.
 #[derive(Debug)]
-struct Card;
+struct Card {
+    /// The program's device.
+    context: Context,
+}
 
 impl Behind for Card {
     fn serve(&self) {}
 
     fn wake(&self) {}
+
+    unsafe fn address(&self, handle: NonNull<ibv_ah>) -> Result<AddressVector, Refusal> {
+        // SAFETY: this function's condition.
+        if unsafe { (*handle.as_ptr()).context } != self.context.as_raw() {
+            return Err(Refusal::OtherDevice {
+                what: "the address handle",
+            });
+        }
+        // SAFETY: as above, and of this device, as was just seen.
+        let vector = unsafe { self.context.address_vector(handle) };
+        let vector = vector.map_err(Refusal::verbs("read the address handle"))?;
+        let decoded = AddressVector::decode(vector.bytes());
+        decoded.map_err(|error| Refusal::engine("understand the address handle")(error.into()))
+    }
 }
 
 /// Ends the queue pair's work when it falls. The verbs objects go with the last place of it: where a stream may still ring, they stay, in
@@ -49,7 +69,7 @@ pub(super) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -
     // SAFETY: the caller's promise.
     let pair = unsafe { pair.map_err(Refusal::verbs("make a queue pair"))?.lend() };
     let queues = [&sent, &received];
-    let laid = lay_out(supply, &pair, queues, Transport::Connected, request.waiting);
+    let laid = lay_out(supply, &pair, queues, wanted.transport(), request.waiting);
     let Laid {
         send,
         receive,
@@ -65,7 +85,9 @@ pub(super) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -
             Endpoint::new(0, pair.number()),
             Box::new(Ended(pair)),
         ),
-        behind: Box::new(Card),
+        behind: Box::new(Card {
+            context: context.clone(),
+        }),
         raw,
         completions,
     })

@@ -1,10 +1,13 @@
 //! Every other verbs device: a thread of this process rings and polls for the GPU.
 
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use engine::Supply;
 use engine::hca::proxy::{Adopted, Agent, Lending};
-use verbs::Domain;
+use engine::wire::AddressVector;
+use verbs::raw::ibv_ah;
+use verbs::{Domain, QueuePairOptions};
 
 use super::{Behind, Made, Wanted};
 use crate::refusal::Refusal;
@@ -26,6 +29,10 @@ impl Behind for Proxied {
     fn wake(&self) {
         self.adopted.wake();
     }
+
+    unsafe fn address(&self, _: NonNull<ibv_ah>) -> Result<AddressVector, Refusal> {
+        Err(super::NO_DATAGRAMS)
+    }
 }
 
 /// # Safety
@@ -39,7 +46,12 @@ pub(super) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -
         made.map_err(Refusal::verbs("make a completion queue"))
     };
     let (sent, received) = (queue(wanted.options.send_depth)?, queue(wanted.options.receive_depth)?);
-    let pair = domain.queue_pair(wanted.options, &sent, &received);
+    let options = QueuePairOptions {
+        // The engine's queue has the bytes, and the proxy sends them from there.
+        inline_bytes: 0,
+        ..wanted.options
+    };
+    let pair = domain.queue_pair(options, &sent, &received);
     // SAFETY: the caller's promise.
     let pair = unsafe { pair.map_err(Refusal::verbs("make a queue pair"))?.lend() };
     let (raw, completions) = (pair.as_raw(), [sent.as_raw(), received.as_raw()]);

@@ -264,6 +264,25 @@ static void round_and_round(CUstream stream)
     EQUALS(CUDA_SUCCESS, cuStreamDestroy(other));
 }
 
+/* As many requests as were asked for, each with as many inline bytes: more than an entry of pieces has room for. */
+static void full_of_inline_data(void)
+{
+    struct side side = new_side("mlx5_0");
+    gds_qp_init_attr_t attr = wanted();
+    struct ibv_sge sge = piece(&side, 0, 700);
+    gds_send_wr *bad = NULL, wr = work(1, IBV_WR_SEND, &sge, 1);
+    gds_send_request_t request;
+    EQUALS(0, gds_destroy_qp(side.qp));
+    attr.cap.max_inline_data = sge.length;
+    side.qp = gds_create_qp(side.pd, side.context, &attr, 0, GDS_CREATE_QP_DEFAULT);
+    CHECK(side.qp);
+    wr.send_flags |= IBV_SEND_INLINE;
+    for (int i = 0; i < DEPTH; ++i)
+        EQUALS(0, gds_prepare_send(side.qp, &wr, &bad, &request));
+    EQUALS(ENOMEM, gds_prepare_send(side.qp, &wr, &bad, &request));
+    end_side(&side);
+}
+
 int main(void)
 {
     start();
@@ -282,6 +301,7 @@ int main(void)
     raw();
     end_side(&near);
     end_side(&far);
+    full_of_inline_data();
     puts("requests: well");
     return 0;
 }

@@ -5,11 +5,13 @@ use super::{BLOCK, Error, Syndrome, fields};
 /// What became of an entry of a send or receive queue.
 ///
 /// ```text
-/// 24  u32  flags, source queue pair (datagrams)     54  u8   vendor's syndrome (errors)
-/// 32  u32  user's index of the queue pair           55  u8   syndrome (errors)
-/// 36  u32  immediate data, or an invalidated key    56  u32  send opcode << 24 | queue pair
-/// 44  u32  bytes                                    60  u16  the entry's counter
-/// 48  u64  timestamp                                62  u8   signature
+/// 17  u8   the receiver's path (datagrams)          48  u64  timestamp
+/// 22  u16  source LID (datagrams)                   54  u8   vendor's syndrome (errors)
+/// 24  u32  route << 28 | service level << 24
+///           | source queue pair (datagrams)         55  u8   syndrome (errors)
+/// 32  u32  user's index of the queue pair           56  u32  send opcode << 24 | queue pair
+/// 36  u32  immediate data, or an invalidated key    60  u16  the entry's counter
+/// 44  u32  bytes                                    62  u8   signature
 ///                                                   63  u8   opcode << 4 | format << 2 | solicited << 1 | owner
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,10 +28,25 @@ pub struct Completion {
     pub user_index: u32,
     /// The queue pair that sent a datagram, 24 bits.
     pub source: u32,
+    /// How a datagram came here.
+    pub origin: Origin,
     /// The card's clock when it was written; 0 of an error.
     pub timestamp: u64,
     /// The sender asked for an event.
     pub solicited: bool,
+}
+
+/// How a datagram came: what an answer needs besides the number of its queue pair. Of other completions it means nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Origin {
+    /// The sender's LID; 0 on Ethernet.
+    pub lid: u16,
+    /// The lower bits of the LID that it was sent to, 7 bits.
+    pub path: u8,
+    /// The service level, 4 bits.
+    pub level: u8,
+    /// The first 40 bytes of the receive hold a global route header (GRH). Without they are there, too, and hold nothing.
+    pub has_route: bool,
 }
 
 /// What happened.
@@ -143,6 +160,7 @@ impl Completion {
             bytes: 0,
             user_index: 0,
             source: 0,
+            origin: Origin::default(),
             timestamp: 0,
             solicited: false,
         }
@@ -159,7 +177,10 @@ impl Completion {
                 *to = *from;
             }
         };
-        put(24, &(self.source & 0xff_ffff).to_be_bytes());
+        put(17, &[self.origin.path & 0x7f]);
+        put(22, &self.origin.lid.to_be_bytes());
+        let route = u32::from(self.origin.has_route) << 28 | u32::from(self.origin.level & 0xf) << 24;
+        put(24, &(route | self.source & 0xff_ffff).to_be_bytes());
         put(32, &(self.user_index & 0xff_ffff).to_be_bytes());
         put(36, &self.event.word36().to_be_bytes());
         put(44, &self.bytes.to_be_bytes());
@@ -187,6 +208,7 @@ impl Completion {
             return Err(Error::Unwritten);
         }
         let word = fields::u32_at(from, 56)?;
+        let source = fields::u32_at(from, 24)?;
         let immediate = fields::u32_at(from, 36)?;
         let failed = Failed {
             vendor: fields::u8_at(from, 54)?,
@@ -212,7 +234,14 @@ impl Completion {
             counter: fields::u16_at(from, 60)?,
             bytes: fields::u32_at(from, 44)?,
             user_index: fields::u32_at(from, 32)? & 0xff_ffff,
-            source: fields::u32_at(from, 24)? & 0xff_ffff,
+            source: source & 0xff_ffff,
+            origin: Origin {
+                lid: fields::u16_at(from, 22)?,
+                path: fields::u8_at(from, 17)? & 0x7f,
+                level: (source >> 24) as u8 & 0xf,
+                // Two bits: on Ethernet they tell kinds of headers apart.
+                has_route: source >> 28 & 3 != 0,
+            },
             timestamp: match event.failed() {
                 None => fields::u64_at(from, 48)?,
                 Some(_) => 0,
@@ -250,11 +279,19 @@ mod tests {
             bytes: 0x0506_0708,
             user_index: 0x11_2233,
             source: 0x44_5566,
+            origin: Origin {
+                lid: 0x6162,
+                path: 0x63,
+                level: 0xb,
+                has_route: true,
+            },
             timestamp: 0x2122_2324_2526_2728,
             solicited: true,
         };
         let mut bytes = [0; 64];
-        bytes[24..28].copy_from_slice(&[0, 0x44, 0x55, 0x66]);
+        bytes[17] = 0x63;
+        bytes[22..24].copy_from_slice(&[0x61, 0x62]);
+        bytes[24..28].copy_from_slice(&[0x1b, 0x44, 0x55, 0x66]);
         bytes[32..40].copy_from_slice(&[0, 0x11, 0x22, 0x33, 1, 2, 3, 4]);
         bytes[44..56].copy_from_slice(&[5, 6, 7, 8, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28]);
         bytes[56..].copy_from_slice(&[0, 0x0a, 0x0b, 0x0c, 0x12, 0x34, 0, 0x33]);

@@ -24,7 +24,7 @@ mod fields;
 mod receive;
 mod syndrome;
 
-pub use completion::{Completion, Event, Failed, INITIAL_OWNER, WATCHED, owner_of, rearmed};
+pub use completion::{Completion, Event, Failed, INITIAL_OWNER, Origin, WATCHED, owner_of, rearmed};
 pub use counter::{Depth, Watch, completion_record, consumer_of, producer_of, queue_record};
 pub use entry::{
     AddressVector, Control, Datagram, Decoded, Entry, Fence, Flags, GlobalRoute, MOST_BLOCKS, Opcode, Operation,

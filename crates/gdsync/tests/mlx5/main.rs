@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod card;
+mod datagrams;
 mod errors;
 mod firmware;
 #[path = "../../../fake-uverbs/tests/inside/mod.rs"]

@@ -34,6 +34,8 @@ pub struct Entry {
     /// Immediate data or an invalidated key.
     pub value: u32,
     pub source: u32,
+    /// LID, path, service level, and whether there is a global route.
+    pub origin: (u16, u8, u8, bool),
     pub timestamp: u64,
     pub solicited: bool,
     pub syndrome: u8,
@@ -252,6 +254,12 @@ fn entry(random: &mut Random, opcodes: &[u8], user_index: u32) -> Entry {
         bytes: random.word(),
         value: random.word(),
         source: random.word() >> 8,
+        origin: (
+            random.word() as u16,
+            random.byte() & 0x7f,
+            random.byte() & 0xf,
+            random.one_in(2),
+        ),
         timestamp: random.bits(),
         solicited: random.one_in(2),
         syndrome: random.byte(),

@@ -2,8 +2,8 @@
 
 use gdsync::wire::{
     AddressVector, BLOCK, Completion, Control, DataSegment, Datagram, Depth, Entry, Event, Failed, Fence, Flags,
-    GlobalRoute, MOST_BLOCKS, Operation, Payload, RemoteAddress, SEGMENT, Syndrome, Transport, completion_record,
-    decode_receive, encode_receive, queue_record,
+    GlobalRoute, MOST_BLOCKS, Operation, Origin, Payload, RemoteAddress, SEGMENT, Syndrome, Transport,
+    completion_record, decode_receive, encode_receive, queue_record,
 };
 
 use crate::address::{Address, Link, Route};
@@ -155,6 +155,12 @@ pub fn complete(entry: &completion::Entry, owner: bool) -> [u8; BLOCK] {
         bytes: entry.bytes,
         user_index: entry.user_index,
         source: entry.source,
+        origin: Origin {
+            lid: entry.origin.0,
+            path: entry.origin.1,
+            level: entry.origin.2,
+            has_route: entry.origin.3,
+        },
         timestamp: entry.timestamp,
         solicited: entry.solicited,
     };
@@ -200,6 +206,11 @@ fn operation(operation: request::Operation) -> Operation {
             add,
         },
     }
+}
+
+/// What our decoder makes of an address handle's bytes is what our encoder is given for it.
+pub fn is_path(vector: &[u8; 48], address: &Address) -> bool {
+    AddressVector::decode(vector) == Ok(path(address))
 }
 
 fn path(address: &Address) -> AddressVector {

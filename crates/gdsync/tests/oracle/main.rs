@@ -19,3 +19,4 @@ mod random;
 mod receive;
 mod request;
 mod send;
+mod vectors;

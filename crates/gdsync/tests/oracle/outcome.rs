@@ -49,6 +49,8 @@ const STATUS: [(u8, u32); 13] = [
     (0x22, 16),
 ];
 
+/// `IBV_WC_GRH`.
+const GRH: u32 = 1 << 0;
 /// `IBV_WC_WITH_IMM`.
 const WITH_IMM: u32 = 1 << 1;
 /// `IBV_WC_WITH_INV`.
@@ -107,6 +109,9 @@ pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Entry) {
             WITH_INV => entry.value,
             _ => word,
         };
+        let (lid, path, level, has_route) = entry.origin;
+        assert_eq!((wc.slid, wc.dlid_path_bits, wc.sl), (lid, path, level), "{entry:#x?}");
+        let flags = flags | if has_route { GRH } else { 0 };
         (opcode, entry.bytes, flags, value, entry.source)
     };
     assert_eq!(wc.wr_id(), id, "{entry:#x?}");

@@ -10,10 +10,12 @@
 //! With queues, records or completions in GPU memory a queue pair is made by the card's firmware instead (`own`), where the card and the
 //! kernel allow it; and where they do not, that is an error, and the same request for host memory goes by verbs.
 
+mod address;
 mod create;
 mod lay;
 mod own;
 
+pub use address::datagram;
 pub use lay::{Laid, lay_out};
 
 use std::collections::BTreeMap;

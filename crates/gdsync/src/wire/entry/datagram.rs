@@ -89,6 +89,35 @@ impl AddressVector {
             route: route.unwrap_or_default(),
         }
     }
+
+    /// From the 48 bytes of an address handle, as `mlx5dv_init_obj` shows them. Their first twelve are not looked at: there stand in an
+    /// entry the far queue pair and its key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Wide`] for bytes that no address has.
+    pub fn decode(from: &[u8; BYTES]) -> Result<Self, Error> {
+        Self::at(from, 0)
+    }
+
+    fn at(from: &[u8], offset: usize) -> Result<Self, Error> {
+        let last = fields::u32_at(from, offset + 28)?;
+        narrow("the word of GID index and flow label", (last & !ROUTE).into(), 28)?;
+        Ok(Self {
+            rate_and_level: fields::u8_at(from, offset + 12)?,
+            source_path: fields::u8_at(from, offset + 13)?,
+            lid: fields::u16_at(from, offset + 14)?,
+            mac: fields::bytes_at(from, offset + 20)?,
+            has_route: last & ROUTE != 0,
+            route: GlobalRoute {
+                gid: fields::bytes_at(from, offset + 32)?,
+                source_index: (last >> 20) as u8,
+                flow_label: last & FLOW_LABEL,
+                traffic_class: fields::u8_at(from, offset + 26)?,
+                hop_limit: fields::u8_at(from, offset + 27)?,
+            },
+        })
+    }
 }
 
 impl Datagram {
@@ -119,25 +148,10 @@ impl Datagram {
         }
         let qpn = far & !EXTENDED;
         narrow("the far queue pair's number", qpn.into(), 24)?;
-        let last = fields::u32_at(from, offset + 28)?;
-        narrow("the word of GID index and flow label", (last & !ROUTE).into(), 28)?;
         Ok(Self {
             qpn,
             key: fields::u32_at(from, offset)?,
-            path: AddressVector {
-                rate_and_level: fields::u8_at(from, offset + 12)?,
-                source_path: fields::u8_at(from, offset + 13)?,
-                lid: fields::u16_at(from, offset + 14)?,
-                mac: fields::bytes_at(from, offset + 20)?,
-                has_route: last & ROUTE != 0,
-                route: GlobalRoute {
-                    gid: fields::bytes_at(from, offset + 32)?,
-                    source_index: (last >> 20) as u8,
-                    flow_label: last & FLOW_LABEL,
-                    traffic_class: fields::u8_at(from, offset + 26)?,
-                    hop_limit: fields::u8_at(from, offset + 27)?,
-                },
-            },
+            path: AddressVector::at(from, offset)?,
         })
     }
 }

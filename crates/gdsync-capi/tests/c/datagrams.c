@@ -1,0 +1,261 @@
+/*
+ * Datagrams of a card: there and back in the order of streams and by the CPU, on InfiniBand and on RoCE; what their completions say; what
+ * nobody takes; and every kind of bad request.
+ */
+#include "pair.h"
+
+enum { KEY = 0x11223344, ROUTE = 40 };
+
+/* On a port, ready to send. */
+static struct side ready(uint8_t port)
+{
+    struct side side = new_side(far_card());
+    gds_qp_init_attr_t wanted_here = wanted();
+    struct ibv_qp_attr attr;
+    EQUALS(0, gds_destroy_qp(side.qp));
+    wanted_here.qp_type = IBV_QPT_UD;
+    side.qp = gds_create_qp(side.pd, side.context, &wanted_here, 0, GDS_CREATE_QP_DEFAULT);
+    CHECK(side.qp);
+    EQUALS(IBV_QPT_UD, side.qp->qp->qp_type);
+    memset(&attr, 0, sizeof attr);
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = port;
+    attr.qkey = KEY;
+    EQUALS(0, gds_modify_qp(side.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+    attr.qp_state = IBV_QPS_RTR;
+    EQUALS(0, gds_modify_qp(side.qp, &attr, IBV_QP_STATE));
+    attr.qp_state = IBV_QPS_RTS;
+    EQUALS(0, gds_modify_qp(side.qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+    return side;
+}
+
+/* The way to the card itself: its LID with a service level, or the GID of RoCE v2. */
+static struct ibv_ah *way(const struct side *side, uint8_t port)
+{
+    struct ibv_ah_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.port_num = port;
+    if (port == 1) {
+        attr.dlid = side->lid;
+        attr.sl = 3;
+    } else {
+        attr.is_global = 1;
+        attr.grh.sgid_index = 1;
+        attr.grh.hop_limit = 4;
+        EQUALS(0, ibv_query_gid(side->context, port, 1, &attr.grh.dgid));
+    }
+    struct ibv_ah *ah = ibv_create_ah(side->pd, &attr);
+    CHECK(ah);
+    return ah;
+}
+
+static gds_send_wr to(gds_send_wr wr, struct ibv_ah *ah, const struct side *far)
+{
+    wr.wr.ud.ah = ah;
+    wr.wr.ud.remote_qpn = far->qp->qp->qp_num;
+    wr.wr.ud.remote_qkey = KEY;
+    return wr;
+}
+
+/* A receive's completion: so many bytes of near's, with flags besides that of a route. */
+static void arrived(struct side *far, const struct side *near, uint64_t id, uint32_t bytes, unsigned flags, uint8_t port)
+{
+    struct ibv_wc wc = well(&far->qp->recv_cq, id, IBV_WC_RECV);
+    EQUALS(ROUTE + bytes, wc.byte_len);
+    EQUALS(near->qp->qp->qp_num, wc.src_qp);
+    EQUALS(far->qp->qp->qp_num, wc.qp_num);
+    EQUALS(flags | (port == 1 ? 0 : IBV_WC_GRH), wc.wc_flags);
+    EQUALS(port == 1 ? near->lid : 0, wc.slid);
+    EQUALS(port == 1 ? 3 : 0, wc.sl);
+    EQUALS(0, wc.dlid_path_bits);
+}
+
+/* One end's stream answers what it has waited for, before the other's has sent it: both rings go round. */
+static void there_and_back(CUstream stream, struct side *near, struct side *far, uint8_t port)
+{
+    CUstream other = new_stream();
+    struct ibv_ah *there = way(near, port), *back = way(far, port);
+    struct ibv_sge ping = piece(near, 0, 100), pong = piece(far, 1000 + ROUTE, 100);
+    gds_send_wr *bad = NULL;
+    for (int round = 0; round < 50; ++round) {
+        memset(near->memory, 0, BYTES);
+        memset(far->memory, 0, BYTES);
+        memset(near->memory, round + 1, 100);
+        post_receive(far, 100 + round, 1000, ROUTE + 100);
+        post_receive(near, 200 + round, 2000, ROUTE + 100);
+        gds_send_wr answer = to(work(2, IBV_WR_SEND, &pong, 1), back, near);
+        EQUALS(0, gds_stream_wait_cq(other, &far->qp->recv_cq, 0));
+        EQUALS(0, gds_stream_queue_send(other, far->qp, &answer, &bad));
+        EQUALS(0, gds_stream_wait_cq(other, &far->qp->send_cq, 0));
+        none(&far->qp->recv_cq);
+        gds_send_wr call = to(work(1, IBV_WR_SEND, &ping, 1), there, far);
+        EQUALS(0, gds_stream_queue_send(stream, near->qp, &call, &bad));
+        EQUALS(0, gds_stream_wait_cq(stream, &near->qp->send_cq, 0));
+        EQUALS(0, gds_stream_wait_cq(stream, &near->qp->recv_cq, 0));
+        EQUALS(CUDA_SUCCESS, cuStreamSynchronize(stream));
+        EQUALS(CUDA_SUCCESS, cuStreamSynchronize(other));
+        CHECK(!memcmp(near->memory + 2000 + ROUTE, near->memory, 100) && near->memory[2000 + ROUTE + 100] == 0);
+        well(&near->qp->send_cq, 1, IBV_WC_SEND);
+        well(&far->qp->send_cq, 2, IBV_WC_SEND);
+        arrived(far, near, 100 + round, 100, 0, port);
+        arrived(near, far, 200 + round, 100, 0, port);
+    }
+    EQUALS(0, ibv_destroy_ah(there));
+    EQUALS(0, ibv_destroy_ah(back));
+    EQUALS(CUDA_SUCCESS, cuStreamDestroy(other));
+}
+
+/* By the CPU; inline with immediate data; and a handle that is gone when the request is posted. */
+static void by_cpu(CUstream stream, struct side *near, struct side *far, uint8_t port)
+{
+    struct ibv_ah *ah = way(near, port);
+    struct ibv_sge two[] = {piece(near, 0, 30), piece(near, 500, 12)};
+    gds_send_wr *bad = NULL;
+    gds_send_request_t request;
+    for (int i = 0; i < 600; ++i)
+        near->memory[i] = (unsigned char)(i * 7);
+    memset(far->memory, 0, BYTES);
+    post_receive(far, 5, 0, 512);
+    post_receive(far, 6, 1000, 512);
+    gds_send_wr wr = to(work(1, IBV_WR_SEND, two, 2), ah, far);
+    EQUALS(0, gds_post_send(near->qp, &wr, &bad));
+    well(&near->qp->send_cq, 1, IBV_WC_SEND);
+    arrived(far, near, 5, 42, 0, port);
+    CHECK(!memcmp(far->memory + ROUTE, near->memory, 30) && !memcmp(far->memory + ROUTE + 30, near->memory + 500, 12));
+    wr.wr_id = 2;
+    wr.opcode = IBV_WR_SEND_WITH_IMM;
+    wr.imm_data = htobe32(0x0a0b0c0d);
+    wr.send_flags |= IBV_SEND_INLINE;
+    EQUALS(0, gds_prepare_send(near->qp, &wr, &bad, &request));
+    EQUALS(0, ibv_destroy_ah(ah));
+    memset(near->memory, 0xee, 600);
+    EQUALS(0, gds_stream_post_send(stream, &request));
+    well(&near->qp->send_cq, 2, IBV_WC_SEND);
+    struct ibv_wc wc = next(&far->qp->recv_cq);
+    EQUALS(6, wc.wr_id);
+    EQUALS(ROUTE + 42, wc.byte_len);
+    EQUALS(IBV_WC_WITH_IMM | (port == 1 ? 0 : IBV_WC_GRH), wc.wc_flags);
+    EQUALS(htobe32(0x0a0b0c0d), wc.imm_data);
+    EQUALS(7 * 29 & 0xff, far->memory[1000 + ROUTE + 29]);
+    EQUALS(0, far->memory[1000 + ROUTE + 42]);
+}
+
+/* Another key, nobody's number, no receive: sent well, and lost. A receive without room for what comes before the message fails. */
+static void lost(struct side *near, struct side *far, uint8_t port)
+{
+    struct ibv_ah *ah = way(near, port);
+    struct ibv_sge sge = piece(near, 0, 8);
+    gds_send_wr *bad = NULL;
+    const gds_send_wr good = to(work(1, IBV_WR_SEND, &sge, 1), ah, far);
+    EQUALS(0, gds_post_send(near->qp, (gds_send_wr *)&good, &bad));
+    well(&near->qp->send_cq, 1, IBV_WC_SEND);
+    post_receive(far, 7, 0, ROUTE + 7);
+    for (int i = 0; i < 2; ++i) {
+        gds_send_wr wr = good;
+        if (i)
+            wr.wr.ud.remote_qpn = 1;
+        else
+            wr.wr.ud.remote_qkey ^= 1;
+        EQUALS(0, gds_post_send(near->qp, &wr, &bad));
+        well(&near->qp->send_cq, 1, IBV_WC_SEND);
+        none(&far->qp->recv_cq);
+    }
+    EQUALS(0, gds_post_send(near->qp, (gds_send_wr *)&good, &bad));
+    well(&near->qp->send_cq, 1, IBV_WC_SEND);
+    struct ibv_wc wc = next(&far->qp->recv_cq);
+    EQUALS(7, wc.wr_id);
+    EQUALS(IBV_WC_LOC_LEN_ERR, wc.status);
+    EQUALS(0, wc.wc_flags);
+    EQUALS(0, ibv_destroy_ah(ah));
+}
+
+/* As many requests as were asked for, each with as many inline bytes. */
+static void full(struct side *near, struct side *far, uint8_t port)
+{
+    struct ibv_ah *ah = way(near, port);
+    struct ibv_sge sge = piece(near, 0, INLINE);
+    gds_send_wr *bad = NULL, wr = to(work(1, IBV_WR_SEND, &sge, 1), ah, far);
+    gds_send_request_t request;
+    wr.send_flags |= IBV_SEND_INLINE;
+    for (int i = 0; i < DEPTH; ++i)
+        EQUALS(0, gds_prepare_send(near->qp, &wr, &bad, &request));
+    EQUALS(ENOMEM, gds_prepare_send(near->qp, &wr, &bad, &request));
+    EQUALS(0, gds_post_descriptors(1, &(gds_descriptor_t){.tag = GDS_TAG_SEND, .send = &request}, 0));
+    for (int i = 0; i < DEPTH; ++i)
+        well(&near->qp->send_cq, 1, IBV_WC_SEND);
+    EQUALS(0, ibv_destroy_ah(ah));
+}
+
+static void misuse(CUstream stream, struct side *near, struct side *far)
+{
+    struct ibv_ah *ah = way(near, 1), *others = way(far, 1);
+    struct ibv_sge sge = piece(near, 0, 8);
+    const gds_send_wr good = to(work(1, IBV_WR_SEND, &sge, 1), ah, far);
+    gds_send_request_t request;
+    for (int how = 0; how < 3; ++how) {
+        for (int i = 0; i < 10; ++i) {
+            gds_send_wr first = good, wr = good, *bad = NULL;
+            int expected = EINVAL;
+            first.next = &wr;
+            switch (i) {
+            case 0: wr.wr.ud.ah = NULL; break;
+            /* As a connection has it. */
+            case 1: wr = work(2, IBV_WR_SEND, &sge, 1); break;
+            case 2: wr.wr.ud.ah = (struct ibv_ah *)((char *)ah + 1); break;
+            case 3: wr.wr.ud.ah = others; break;
+            case 4: wr.wr.ud.remote_qpn = 1 << 24; break;
+            case 5: wr = at(work(2, IBV_WR_RDMA_WRITE, &sge, 1), far, 0); break;
+            case 6: wr = at(work(2, IBV_WR_RDMA_WRITE_WITH_IMM, &sge, 1), far, 0); break;
+            case 7: wr = at(work(2, IBV_WR_RDMA_READ, &sge, 1), far, 0); break;
+            case 8: wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD; break;
+            case 9: wr.opcode = IBV_WR_TSO, expected = EOPNOTSUPP; break;
+            }
+            if (how == 0)
+                EQUALS(expected, gds_post_send(near->qp, &first, &bad));
+            else if (how == 1)
+                EQUALS(expected, gds_stream_queue_send(stream, near->qp, &first, &bad));
+            else
+                EQUALS(expected, gds_prepare_send(near->qp, &first, &bad, &request));
+            CHECK(bad == &wr);
+        }
+    }
+    /* None of the lists was begun. */
+    none(&near->qp->send_cq);
+    gds_send_wr wr = good, *bad = NULL;
+    EQUALS(0, gds_post_send(near->qp, &wr, &bad));
+    well(&near->qp->send_cq, 1, IBV_WC_SEND);
+    none(&near->qp->send_cq);
+    /* An address takes what a connection's entry has for the far memory, and more. */
+    for (int i = 0; i < 3; ++i) {
+        gds_qp_init_attr_t attr = wanted();
+        attr.qp_type = IBV_QPT_UD;
+        attr.cap.max_send_sge = i == 0 ? 60 : 1;
+        attr.cap.max_inline_data = i == 1 ? 941 : i == 2 ? 940 : 0;
+        errno = 0;
+        struct gds_qp *qp = gds_create_qp(near->pd, near->context, &attr, 0, 0);
+        EQUALS(i == 2, qp != NULL);
+        EQUALS(i == 2 ? 0 : EINVAL, qp ? gds_destroy_qp(qp) : errno);
+    }
+    EQUALS(0, ibv_destroy_ah(ah));
+    EQUALS(0, ibv_destroy_ah(others));
+}
+
+int main(void)
+{
+    start();
+    CUstream stream = new_stream();
+    for (uint8_t port = 1; port <= 2; ++port) {
+        struct side near = ready(port), far = ready(port);
+        there_and_back(stream, &near, &far, port);
+        by_cpu(stream, &near, &far, port);
+        if (port == 1)
+            misuse(stream, &near, &far);
+        full(&near, &far, port);
+        lost(&near, &far, port);
+        end_side(&near);
+        end_side(&far);
+    }
+    EQUALS(CUDA_SUCCESS, cuStreamDestroy(stream));
+    puts("datagrams: well");
+    return 0;
+}
