@@ -291,7 +291,8 @@ struct World<'m> {
     threads: Vec<JoinHandle<()>>,
 }
 
-fuzz_target!(|calls: Vec<Call>| {
+// The libraries are built before the first input, whose time is limited.
+fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |calls: Vec<Call>| {
     let machine = MACHINE.get_or_init(Machine::new);
     let nothing = Request {
         words: [0; abi::REQUEST_WORDS],
