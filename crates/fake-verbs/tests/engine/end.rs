@@ -177,7 +177,7 @@ impl<'verbs> End<'verbs> {
             let wr = match request.opcode {
                 _ if kind == UD => ibv_send_wr_target {
                     ud: ibv_send_wr_datagram {
-                        ah: request.to.0,
+                        ah: request.to.0.cast(),
                         remote_qpn: request.to.1,
                         remote_qkey: request.to.2,
                     },
