@@ -19,6 +19,7 @@ mod address_vector;
 mod buffer;
 mod completion;
 mod context;
+mod datagram;
 pub mod devx;
 mod direct;
 mod domain;
@@ -39,6 +40,7 @@ pub use address_vector::AddressVector;
 pub use buffer::{Buffer, Pages};
 pub use completion::{Completion, CompletionQueue, Done, Failure, Operation};
 pub use context::{Context, Dmabuf};
+pub use datagram::Datagram;
 pub use direct::{DirectCompletionQueue, DirectQueuePair, Ring, Words};
 pub use domain::Domain;
 pub use error::Error;
@@ -49,8 +51,8 @@ pub use library::{Library, device_names};
 pub use limits::Limits;
 pub use port::{LinkLayer, Port, PortState};
 pub use queue_pair::{
-    Address, Behaviour, Datagram, Init, MOST_PIECES, Peer, QueuePair, QueuePairOptions, Receives, Reset, Route, Rtr,
-    Rts, Transport,
+    Address, Behaviour, Init, MOST_PIECES, Peer, QueuePair, QueuePairOptions, Receives, Reset, Route, Rtr, Rts,
+    Transport,
 };
 pub use region::{Access, Piece, Region, Remote};
 pub use road::{Road, RoadError};

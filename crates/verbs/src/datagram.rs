@@ -1,0 +1,76 @@
+//! Where datagrams go.
+
+use std::ptr::NonNull;
+
+use ibverbs_sys as raw;
+
+use crate::{Address, Domain, Error, Route};
+
+/// Where a datagram goes.
+#[derive(Debug)]
+pub struct Datagram {
+    handle: NonNull<raw::ibv_ah>,
+    queue_pair: u32,
+    qkey: u32,
+    domain: Domain,
+}
+
+// SAFETY: verbs are thread safe, and the handle is given back by this value alone.
+unsafe impl Send for Datagram {}
+
+impl Domain {
+    /// The address of datagrams to a queue pair.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn datagram(&self, route: Route, address: Address, queue_pair: u32, qkey: u32) -> Result<Datagram, Error> {
+        let mut attributes = route.to(address);
+        // SAFETY: the domain is alive.
+        let handle = unsafe { raw::ibv_create_ah(self.as_raw(), &mut attributes) };
+        Ok(Datagram {
+            handle: self.context().made("ibv_create_ah", handle)?,
+            queue_pair,
+            qkey,
+            domain: self.clone(),
+        })
+    }
+}
+
+impl Datagram {
+    /// The number of the queue pair it goes to.
+    #[must_use]
+    pub fn queue_pair(&self) -> u32 {
+        self.queue_pair
+    }
+
+    /// The key that this queue pair asks for (Q_Key).
+    #[must_use]
+    pub fn qkey(&self) -> u32 {
+        self.qkey
+    }
+
+    /// The domain it is in.
+    pub(crate) fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    pub(crate) fn handle(&self) -> NonNull<raw::ibv_ah> {
+        self.handle
+    }
+
+    pub(crate) fn raw(&self) -> raw::ibv_send_wr_datagram {
+        raw::ibv_send_wr_datagram {
+            ah: self.handle.as_ptr(),
+            remote_qpn: self.queue_pair,
+            remote_qkey: self.qkey,
+        }
+    }
+}
+
+impl Drop for Datagram {
+    fn drop(&mut self) {
+        // SAFETY: it is alive, and given back here alone.
+        unsafe { raw::ibv_destroy_ah(self.handle.as_ptr()) };
+    }
+}
