@@ -1,9 +1,8 @@
 //! A GPU in use.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::backend::{Backend, Context, Peer, Registration};
+use crate::backend::{Backend, Context, Peer};
 use crate::cuda::CudaGpu;
 use crate::host::PinnedOptions;
 use crate::sim::{Faults, SimGpu};
@@ -185,22 +184,6 @@ impl Gpu {
     pub fn pageable(&self, bytes: usize) -> Result<HostMemory, Error> {
         nonempty(bytes)?;
         HostMemory::pageable(self.clone(), bytes)
-    }
-
-    /// Somebody else's host memory, or another device's registers, registered with the GPU until dropped.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Register`]; [`Error::Empty`] for no bytes.
-    ///
-    /// # Safety
-    ///
-    /// `start` is valid for reads and writes of `bytes` bytes until the result, its clones and the streams that used it are
-    /// gone; meanwhile nobody holds a reference into it or accesses it but atomically.
-    pub unsafe fn register(&self, start: NonNull<u8>, bytes: usize, how: Registration) -> Result<HostMemory, Error> {
-        nonempty(bytes)?;
-        // SAFETY: the caller's promise.
-        unsafe { HostMemory::foreign(self.clone(), start, bytes, how) }
     }
 
     /// A stream, ordered by nothing but itself (not by the legacy default stream either).

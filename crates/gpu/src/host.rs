@@ -40,8 +40,6 @@ enum Origin {
     Registered,
     /// We mapped it, and that was all.
     Pageable,
-    /// Somebody else's, registered by us.
-    Foreign,
     /// Somebody else's, who keeps it while we hold it.
     Lent(Borrowed),
 }
@@ -80,16 +78,6 @@ impl HostMemory {
         }
     }
 
-    /// # Safety
-    ///
-    /// As [`Gpu::register`].
-    pub(crate) unsafe fn foreign(gpu: Gpu, start: NonNull<u8>, bytes: usize, how: Registration) -> Result<Self, Error> {
-        // SAFETY: the caller's promise.
-        let device = unsafe { gpu.backend().register(start, bytes, how) }?;
-        let block = HostBlock { start, device, bytes };
-        Ok(Self::new(gpu, block, Origin::Foreign))
-    }
-
     /// Memory that `borrowed` keeps, and that the GPU sees at `device` if it is registered.
     pub(crate) fn lent(gpu: Gpu, start: NonNull<u8>, bytes: usize, device: DevicePtr, borrowed: Borrowed) -> Self {
         let block = HostBlock { start, device, bytes };
@@ -118,7 +106,7 @@ impl HostMemory {
         match &self.0.origin {
             Origin::Pageable => true,
             Origin::Lent(borrowed) => !borrowed.is_registered(),
-            Origin::Pinned | Origin::Registered | Origin::Foreign => false,
+            Origin::Pinned | Origin::Registered => false,
         }
     }
 
@@ -154,7 +142,7 @@ impl HostMemory {
     /// else's memory.
     pub fn as_mut_slice(&mut self) -> Result<&mut [u8], Error> {
         let owned = Arc::get_mut(&mut self.0).ok_or(Error::InUse)?;
-        if matches!(owned.origin, Origin::Foreign | Origin::Lent(_)) {
+        if matches!(owned.origin, Origin::Lent(_)) {
             return Err(Error::InUse);
         }
         // SAFETY: the block is initialised memory (the kernel zeroes what drivers and mmap give) of this many bytes; nobody
@@ -267,7 +255,6 @@ impl Drop for Owned {
                 unmap(self.block.start, self.block.bytes);
             }
             Origin::Pageable => unmap(self.block.start, self.block.bytes),
-            Origin::Foreign => self.gpu.backend().unregister(self.block.start),
             // What it holds ends it.
             Origin::Lent(_) => {}
         }

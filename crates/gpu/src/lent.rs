@@ -131,6 +131,7 @@ impl Borrowed {
 struct Page {
     gpu: Gpu,
     start: NonNull<u8>,
+    bytes: usize,
 }
 
 // SAFETY: the pointer is a number here.
@@ -140,15 +141,17 @@ unsafe impl Sync for Page {}
 
 struct Registered {
     shares: usize,
-    bytes: usize,
     ours: bool,
 }
 
-/// By where they start. Held while CUDA is asked: who finds none registers before another may end one.
-static REGISTERED: Mutex<BTreeMap<usize, Registered>> = Mutex::new(BTreeMap::new());
+/// By where they start, and their bytes: a longer one at the same place is another, of which CUDA says whether it takes it. Held while
+/// CUDA is asked: who finds none registers before another may end one.
+static REGISTERED: Mutex<Registrations> = Mutex::new(Registrations::new());
+
+type Registrations = BTreeMap<(usize, usize), Registered>;
 
 /// Its data is whole at every moment.
-fn registrations() -> MutexGuard<'static, BTreeMap<usize, Registered>> {
+fn registrations() -> MutexGuard<'static, Registrations> {
     REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -163,40 +166,55 @@ impl Page {
         how: Registration,
     ) -> Result<(Self, DevicePtr), Error> {
         let mut all = registrations();
-        let share = |gpu: &Gpu| Self {
-            gpu: gpu.clone(),
-            start,
-        };
-        let known = all.get_mut(&start.as_ptr().addr());
-        if let Some(known) = known.filter(|known| known.bytes >= bytes) {
-            let device = gpu.backend().host_address(start)?;
-            known.shares += 1;
-            return Ok((share(gpu), device));
-        }
-        // SAFETY: this function's condition.
-        let made = match unsafe { gpu.backend().register(start, bytes, how) } {
-            Err(error) if how == Registration::Registers && returned(&error, &[CuResult::INVALID_VALUE]) => {
-                // SAFETY: as above.
-                unsafe { gpu.backend().register(start, bytes, Registration::Memory) }.map_err(|_| error)
+        let at = (start.as_ptr().addr(), bytes);
+        let device = match all.get_mut(&at) {
+            Some(known) => {
+                let device = gpu.backend().host_address(start)?;
+                known.shares += 1;
+                device
             }
-            made => made,
+            None => {
+                // SAFETY: this function's condition.
+                let (device, ours) = unsafe { register(gpu, start, bytes, how) }?;
+                all.insert(at, Registered { shares: 1, ours });
+                device
+            }
         };
-        let (device, ours) = match made {
-            Ok(device) => (device, true),
-            Err(error) if is_registered_already(&error) => (gpu.backend().host_address(start)?, false),
-            Err(error) => return Err(error),
-        };
-        let registered = Registered { shares: 1, bytes, ours };
-        all.insert(start.as_ptr().addr(), registered);
-        drop(all);
-        Ok((share(gpu), device))
+        // Not before: dropped, it takes the lock.
+        let gpu = gpu.clone();
+        Ok((Self { gpu, start, bytes }, device))
+    }
+}
+
+/// Has memory registered, and says whether that is ours to end.
+///
+/// # Safety
+///
+/// As [`Page::registered`].
+unsafe fn register(gpu: &Gpu, start: NonNull<u8>, bytes: usize, how: Registration) -> Result<(DevicePtr, bool), Error> {
+    // SAFETY: this function's condition.
+    let ask = |how| unsafe { gpu.backend().register(start, bytes, how) };
+    let made = match ask(how) {
+        Err(error) if how == Registration::Registers && returned(&error, &[CuResult::INVALID_VALUE]) => {
+            // Of two refusals the first is the one to report, unless the second is none.
+            ask(Registration::Memory).map_err(|second| match is_registered_already(&second) {
+                true => second,
+                false => error,
+            })
+        }
+        made => made,
+    };
+    match made {
+        Ok(device) => Ok((device, true)),
+        Err(error) if is_registered_already(&error) => Ok((gpu.backend().host_address(start)?, false)),
+        Err(error) => Err(error),
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
         let mut all = registrations();
-        let at = self.start.as_ptr().addr();
+        let at = (self.start.as_ptr().addr(), self.bytes);
         let Some(known) = all.get_mut(&at) else { return };
         known.shares -= 1;
         if known.shares == 0 {
@@ -274,7 +292,7 @@ mod tests {
         let gpu = Gpu::sim();
         let first = lent.for_gpu(&gpu, Registration::Memory).expect("registered");
         let second = lent.for_gpu(&gpu, Registration::Memory).expect("shared");
-        let at = lent.address();
+        let at = (lent.address(), lent.len());
         assert_eq!(registrations().get(&at).map(|known| known.shares), Some(2));
         drop(first);
         let stream = gpu.stream().expect("a stream");
@@ -283,6 +301,27 @@ mod tests {
         stream.synchronize().expect("it is registered still");
         drop((second, stream));
         assert!(registrations().get(&at).is_none());
+    }
+
+    #[test]
+    fn a_longer_piece_at_the_same_place_is_a_registration_of_its_own() {
+        let (whole, _gone) = keeper();
+        let start = NonNull::new(whole.address() as *mut u8).expect("an address");
+        // SAFETY: the beginning of the whole, which the last argument keeps.
+        let half = unsafe { Lent::new(start, 2048, Arc::new(whole.clone())) };
+        let gpu = Gpu::sim();
+        let short = half.for_gpu(&gpu, Registration::Memory).expect("registered");
+        let long = whole.for_gpu(&gpu, Registration::Memory).expect("registered already");
+        drop((long, short));
+        // Both have ended, whose ever they were.
+        let at = |bytes| registrations().get(&(whole.address(), bytes)).is_some();
+        assert!(!at(2048) && !at(4096));
+        let again = whole.for_gpu(&gpu, Registration::Memory).expect("free");
+        let stream = gpu.stream().expect("a stream");
+        let write = MemoryOperation::write32(&again, 4092, 5).expect("reached");
+        stream.batch(&[write]).expect("put in");
+        stream.synchronize().expect("all of it is registered");
+        assert_eq!(again.load_u32(4092).expect("in range"), 5);
     }
 
     #[test]
@@ -309,6 +348,6 @@ mod tests {
         assert_eq!(memory.load_u32(4).expect("in range"), 7);
         assert!(memory.is_pageable());
         assert!(matches!(MemoryOperation::write32(&memory, 0, 1), Err(Error::Pageable)));
-        assert!(registrations().get(&lent.address()).is_none());
+        assert!(registrations().get(&(lent.address(), lent.len())).is_none());
     }
 }

@@ -70,8 +70,8 @@ impl Context {
 }
 
 impl Domain {
-    /// This domain for one thread's queue pairs: the provider gives each a doorbell register that nobody else rings, where it has
-    /// one left.
+    /// This domain for one thread's queue pairs: the provider gives them a doorbell register that no other queue pairs have, where it
+    /// has one left.
     ///
     /// # Errors
     ///
