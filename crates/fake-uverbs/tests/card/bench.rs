@@ -80,7 +80,11 @@ impl Device {
 
     /// A queue pair of a kind.
     pub fn pair_of(&self, kind: ib::ibv_qp_type::Type, pd: *mut ib::ibv_pd) -> Pair {
-        let (sent, received) = (self.queue(128), self.queue(128));
+        self.pair_with(kind, pd, [self.queue(128), self.queue(128)])
+    }
+
+    /// A queue pair whose sends and receives complete in these queues, or in one that is both.
+    pub fn pair_with(&self, kind: ib::ibv_qp_type::Type, pd: *mut ib::ibv_pd, [sent, received]: [Queue; 2]) -> Pair {
         let mut attributes = ib::ibv_qp_init_attr {
             send_cq: sent.0,
             recv_cq: received.0,

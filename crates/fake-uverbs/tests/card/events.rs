@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use ibverbs_sys as ib;
 
 use crate::CARD;
-use crate::bench::{Link, Pair, capacities};
+use crate::bench::{Link, Pair};
 use crate::device::{Device, Queue};
 use crate::inside::inside;
 use crate::work::{SIGNALLED, Work};
@@ -21,25 +21,8 @@ fn told() -> (*mut ib::ibv_comp_channel, Pair) {
     assert!(!channel.is_null(), "{}", std::io::Error::last_os_error());
     // SAFETY: the open context and the live channel.
     let queue = || Queue(unsafe { ib::ibv_create_cq(device.context, 15, null_mut(), channel, 0) });
-    let (sent, received) = (queue(), queue());
-    let mut attributes = ib::ibv_qp_init_attr {
-        send_cq: sent.0,
-        recv_cq: received.0,
-        cap: capacities(),
-        qp_type: ib::ibv_qp_type::IBV_QPT_RC,
-        ..Default::default()
-    };
-    // SAFETY: the live domain and queues.
-    let qp = unsafe { ib::ibv_create_qp(device.pd, &mut attributes) };
-    // SAFETY: the live queue pair.
-    let number = unsafe { (*qp).qp_num };
-    let pair = Pair {
-        qp,
-        number,
-        sent,
-        received,
-    };
-    pair.connect(number, Link::default());
+    let pair = device.pair_with(ib::ibv_qp_type::IBV_QPT_RC, device.pd, [queue(), queue()]);
+    pair.connect(pair.number, Link::default());
     (channel, pair)
 }
 

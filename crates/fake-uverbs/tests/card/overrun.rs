@@ -3,7 +3,7 @@
 use ibverbs_sys as ib;
 
 use crate::CARD;
-use crate::bench::{Link, Pair, capacities};
+use crate::bench::Link;
 use crate::device::{ALL, Device};
 use crate::inside::inside;
 use crate::raw::overruns;
@@ -14,24 +14,8 @@ fn nothing_is_written_over() {
     inside("overrun::nothing_is_written_over", &[CARD], || {
         let device = Device::open();
         let queue = device.queue(8);
-        let mut attributes = ib::ibv_qp_init_attr {
-            send_cq: queue.0,
-            recv_cq: queue.0,
-            cap: capacities(),
-            qp_type: ib::ibv_qp_type::IBV_QPT_RC,
-            ..Default::default()
-        };
-        // SAFETY: the live domain and queue.
-        let qp = unsafe { ib::ibv_create_qp(device.pd, &mut attributes) };
-        // SAFETY: the live queue pair.
-        let number = unsafe { (*qp).qp_num };
-        let pair = Pair {
-            qp,
-            number,
-            sent: queue,
-            received: queue,
-        };
-        pair.connect(number, Link::default());
+        let pair = device.pair_with(ib::ibv_qp_type::IBV_QPT_RC, device.pd, [queue, queue]);
+        pair.connect(pair.number, Link::default());
         let memory = device.memory(256, ALL);
         memory.write(0, &[1; 8]);
         let works = |ids: std::ops::Range<u64>| -> Vec<Work> {

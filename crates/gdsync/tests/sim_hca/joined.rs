@@ -5,7 +5,7 @@ use gdsync::hca::{Endpoint, Hca, Patience, QueuePair, Request};
 use gdsync::wire::{Entry, Syndrome};
 use gdsync::{Error, Home, Supply};
 
-use super::lane::{PATIENCE, Registered, bytes, polled, supply};
+use super::lane::{PATIENCE, Registered, bytes, exchange, polled, supply};
 
 struct Side {
     supply: Supply,
@@ -42,36 +42,8 @@ fn connect(near: &Side, far: &Side) {
 fn two_streams_of_two_gpus_send_to_one_another() {
     let [mut one, mut two] = sides();
     let streams = [one.supply.gpu().stream().unwrap(), two.supply.gpu().stream().unwrap()];
-    for round in 0..200_u64 {
-        let offset = round % 8 * 64;
-        one.pair
-            .receive
-            .post(&[one.memory.region.segment(1024 + offset, 64)])
-            .unwrap();
-        two.pair
-            .receive
-            .post(&[two.memory.region.segment(1024 + offset, 64)])
-            .unwrap();
-        for (stream, side) in streams.iter().zip([&mut one, &mut two]) {
-            let send = Entry::send(&[side.memory.region.segment(offset, 64)]).signalled();
-            let prepared = side.pair.send.prepare(&send).unwrap();
-            let waits = [&mut side.pair.send_completions, &mut side.pair.receive_completions];
-            let mut batch = prepared.operations().unwrap().to_vec();
-            for queue in waits {
-                batch.extend(queue.take_wait().unwrap().operations(true).unwrap());
-            }
-            stream.batch(&batch).unwrap();
-        }
-        for (stream, side) in streams.iter().zip([&mut one, &mut two]) {
-            stream.synchronize_within(PATIENCE).unwrap();
-            let sent = side.pair.send_completions.poll().unwrap().unwrap();
-            side.pair.send.complete(&sent).unwrap();
-            let received = side.pair.receive_completions.poll().unwrap().unwrap();
-            side.pair.receive.complete(&received).unwrap();
-        }
-    }
-    assert_eq!(bytes(&one.memory.place)[1024..1536], [2; 512]);
-    assert_eq!(bytes(&two.memory.place)[1024..1536], [1; 512]);
+    let ends = [(&mut one.pair, &one.memory), (&mut two.pair, &two.memory)];
+    exchange(&streams, ends, 200);
     assert!(one.hca.violations().is_empty() && two.hca.violations().is_empty());
 }
 

@@ -11,7 +11,7 @@ use gdsync::wire::{Entry, Syndrome};
 use gdsync::{Error, Home};
 use socket::{Joined, Options};
 
-use super::lane::{PATIENCE, Registered, bytes, polled, supply, until};
+use super::lane::{PATIENCE, Registered, bytes, exchange, polled, supply, until};
 
 /// The links of these tests take a far side for gone only where they are to.
 const LONG: Options = Options {
@@ -78,46 +78,13 @@ fn ended(joined: &Joined) -> Arc<socket::Error> {
     until("the link's end", || joined.ended())
 }
 
-/// All of it, as a person is told.
-fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(&format!(": {cause}"));
-        next = cause.source();
-    }
-    text
-}
-
 #[test]
 fn streams_of_both_sides_send_to_one_another() {
     let [mut one, mut two] = sides(LONG);
     let (near, far) = (supply(), supply());
     let streams = [near.gpu().stream().unwrap(), far.gpu().stream().unwrap()];
-    for round in 0..50_u64 {
-        let offset = round % 8 * 64;
-        for side in [&mut one, &mut two] {
-            let to = side.memory.region.segment(1024 + offset, 64);
-            side.pair.receive.post(&[to]).unwrap();
-        }
-        for (stream, side) in streams.iter().zip([&mut one, &mut two]) {
-            let entry = Entry::send(&[side.memory.region.segment(offset, 64)]).signalled();
-            let mut batch = side.pair.send.prepare(&entry).unwrap().operations().unwrap().to_vec();
-            for queue in [&mut side.pair.send_completions, &mut side.pair.receive_completions] {
-                batch.extend(queue.take_wait().unwrap().operations(true).unwrap());
-            }
-            stream.batch(&batch).unwrap();
-        }
-        for (stream, side) in streams.iter().zip([&mut one, &mut two]) {
-            stream.synchronize_within(PATIENCE).unwrap();
-            let sent = side.pair.send_completions.poll().unwrap().unwrap();
-            side.pair.send.complete(&sent).unwrap();
-            let received = side.pair.receive_completions.poll().unwrap().unwrap();
-            side.pair.receive.complete(&received).unwrap();
-        }
-    }
-    assert_eq!(bytes(&one.memory.place)[1024..1536], [2; 512]);
-    assert_eq!(bytes(&two.memory.place)[1024..1536], [1; 512]);
+    let ends = [(&mut one.pair, &one.memory), (&mut two.pair, &two.memory)];
+    exchange(&streams, ends, 50);
     assert!(one.joined.ended().is_none() && two.joined.ended().is_none());
     assert!(one.hca.violations().is_empty() && two.hca.violations().is_empty());
 }
@@ -235,7 +202,7 @@ fn what_is_no_hca_is_told() {
         let hca = SimHca::with_lid(supply(), 1).unwrap();
         let refused = socket::join(&hca, near, options).unwrap_err();
         drop(far);
-        told(&refused)
+        gpu::sentence(&refused)
     };
     let http = join(b"HTTP/1.1 400", true, LONG);
     assert!(http.ends_with("it began with HTTP/1.1"), "{http}");
@@ -420,7 +387,7 @@ fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_
         far.read_exact(&mut payload).unwrap();
         far.write_all(&said).unwrap();
         drop(far);
-        let why = told(&*ended(&side.joined));
+        let why = gpu::sentence(&*ended(&side.joined));
         if what == "a request twice" && !why.contains(words) {
             // The first was answered before the second was read.
             assert!(why.contains("the far HCA is gone"), "{why}");

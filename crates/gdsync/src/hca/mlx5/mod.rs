@@ -1,7 +1,7 @@
 //! A card: queue pairs of an mlx5 device whose rings, records and doorbell registers the GPU reaches itself.
 //!
-//! A queue pair is verbs' own, in a domain of one thread, whose register no other program's thread rings; where its memory lies the provider
-//! tells ([`verbs::QueuePair::direct`]), and from then on [`queue`](crate::queue) drives it, and verbs do not. The completion
+//! A queue pair is verbs' own, in a domain of one thread, whose register is that of this HCA's queue pairs alone; where its memory lies
+//! the provider tells ([`verbs::QueuePair::direct`]), and from then on [`queue`](crate::queue) drives it, and verbs do not. The completion
 //! queues are marked as never written before anything can complete. Completion entries have 64 bytes and all payloads go to where
 //! entries say (no scatter to CQE); nothing is compressed, which is verbs' default.
 //!
