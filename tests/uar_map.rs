@@ -176,13 +176,15 @@ fn a_probe_of_the_card_tells_first_that_its_doorbell_is_refused_and_leaves_out_w
             .run();
         assert_eq!(run.code, 1, "{}", run.stderr);
         let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
-        report["results"].as_array().expect("results").clone()
+        let notes = report["notes"].to_string();
+        (report["results"].as_array().expect("results").clone(), notes)
     };
     let named = |results: &[Value], beginning: &str| {
         let is_it = |result: &&Value| result["name"].as_str().is_some_and(|name| name.starts_with(beginning));
         results.iter().filter(is_it).count()
     };
-    let results = probed(&json!({}));
+    let (results, notes) = probed(&json!({}));
+    assert!(notes.contains("The HCA is mlx5_0:1 itself"), "{notes}");
     let first = &results[0];
     assert_eq!(
         (&first["name"], &first["verdict"], &first["backend"]),
@@ -195,7 +197,7 @@ fn a_probe_of_the_card_tells_first_that_its_doorbell_is_refused_and_leaves_out_w
         "{results:#?}"
     );
 
-    let results = probed(&json!({"gpu": {"io_memory": 800}}));
+    let (results, notes) = probed(&json!({"gpu": {"io_memory": 800}}));
     let first = &results[0];
     assert_eq!(first["verdict"], "impossible", "{results:#?}");
     let why = first["reason"].as_str().unwrap_or_default();
@@ -212,6 +214,9 @@ fn a_probe_of_the_card_tells_first_that_its_doorbell_is_refused_and_leaves_out_w
         (0, 0),
         "{results:#?}"
     );
+    // Two processes would meet the same, and nothing was the HCA.
+    assert_eq!(named(&results, "async.pingpong"), 0, "{results:#?}");
+    assert!(!notes.contains("The HCA is"), "{notes}");
     // What needs no card is there all the same.
     assert_eq!(named(&results, "async.poll.host.latency"), 1, "{results:#?}");
 }

@@ -9,7 +9,8 @@ use super::session::Session;
 use crate::probe::events::Teller;
 use crate::probe::trouble::Trouble;
 
-const LABEL: &str = "async.register";
+/// What it is told of.
+pub const LABEL: &str = "async.register";
 
 /// Tries it; false where the card cannot be driven by the GPU. Another card than mlx5 needs no such thing.
 pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<bool, Trouble> {

@@ -1,7 +1,7 @@
 //! The parent's side: a child for each GPU.
 
-use super::{Card, Task, pingpong};
-use crate::model::ProbeReport;
+use super::{Card, Task, pingpong, register};
+use crate::model::{ProbeReport, ProbeVerdict};
 use crate::probe::rdma::{self, Named};
 use crate::probe::request::{Request, Target};
 use crate::probe::supervise::{Children, Chosen, Machine, ProbeError, Scope, Watcher, probe};
@@ -108,9 +108,6 @@ fn work(
                 continue;
             }
         };
-        if let Some(note) = card.as_ref().and_then(Card::note) {
-            children.report.notes.push(format!("{}: {note}", target.subject));
-        }
         let task = Task {
             target,
             card,
@@ -119,12 +116,22 @@ fn work(
         };
         let subject = task.target.subject.clone();
         let ran = children.run(&subject, &Request::Async(Box::new(task.clone())), &[])?;
+        let report = &mut *children.report;
+        let is_opened = report.gpus.iter().any(|gpu| gpu.subject == subject);
+        let is_refused = report.results.iter().any(|result| {
+            let is_it = result.subject == subject && result.name == register::LABEL;
+            is_it && result.verdict != ProbeVerdict::Ok
+        });
+        let note = task.card.as_ref().and_then(Card::note);
+        if let Some(note) = note.filter(|_| !is_refused) {
+            report.notes.push(format!("{subject}: {note}"));
+        }
         if !ran.go_on {
             break;
         }
         // Where one process could not do its work, two cannot either.
-        let opened = |report: &ProbeReport| report.gpus.iter().any(|gpu| gpu.subject == subject);
-        if task.card.is_some() && ran.whole && opened(children.report) && !pingpong::between(children, &task)? {
+        let is_well = ran.whole && is_opened && !is_refused;
+        if task.card.is_some() && is_well && !pingpong::between(children, &task)? {
             break;
         }
     }
