@@ -72,25 +72,6 @@ pub fn view(config: &Config) -> View {
     view
 }
 
-/// What lspci does not show: the egress vector, bit by bit.
-pub fn beyond_lspci(config: &Config) -> View {
-    let mut view = View::new();
-    if let Some(acs) = config.acs.present() {
-        let mut on = acs.clone();
-        on.control.0 |= 1 << 5;
-        let bits = (0..acs.egress_size).filter_map(|port| u8::try_from(port).ok());
-        let bits = bits.map(|port| {
-            if on.egress_blocks(port) == gdr::model::Fact::Known(true) {
-                '1'
-            } else {
-                '0'
-            }
-        });
-        view.insert("egress".to_owned(), bits.collect());
-    }
-    view
-}
-
 fn header_view(header: &Header) -> View {
     let mut view = View::new();
     let mut put = |name: &str, value: String| drop(view.insert(name.to_owned(), value));

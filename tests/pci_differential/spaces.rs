@@ -40,8 +40,7 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// 64 GT/s x16 running at 32 GT/s x8; subsystem capability; ACS with an egress vector of 64 ports (pcics drops the last
-/// word of a vector that is no multiple of 32).
+/// 64 GT/s x16 running at 32 GT/s x8; subsystem capability; ACS with an egress vector of 64 ports.
 fn downstream_port() -> Vec<u8> {
     Space::new(4096)
         .words(0x00, &[0x1000, 0xc030, 0x0507, 0x0010])
