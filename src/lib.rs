@@ -13,6 +13,7 @@ pub mod fix;
 pub mod import;
 pub mod kmod;
 pub mod model;
+pub mod output;
 pub mod pci;
 pub mod probe;
 pub mod profile;

@@ -4,8 +4,7 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use gdr::{cli::Cli, cmd, probe, world};
+use gdr::{cli, cmd, output, probe, world};
 
 /// Usage or internal error.
 const TROUBLE: u8 = 2;
@@ -15,8 +14,8 @@ fn main() -> ExitCode {
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
-    let answered = world::answer_for_parent(&arguments, &mut io::stdout().lock())
-        .or_else(|| probe::answer_for_parent(&arguments, &mut io::stdout().lock()));
+    let answered = world::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock()))
+        .or_else(|| probe::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock())));
     if let Some(answered) = answered {
         return if answered.is_ok() {
             ExitCode::SUCCESS
@@ -24,11 +23,20 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         };
     }
-    match cmd::run(Cli::parse(), &mut io::stdout().lock(), &mut io::stderr().lock()) {
+    let cli = match cli::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(message) => {
+            // Ignored: nobody reads it.
+            let _ = message.print();
+            return ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(TROUBLE));
+        }
+    };
+    let mut err = output::stderr();
+    match cmd::run(cli, &mut output::stdout(), &mut err) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            // Nobody is left to tell where this fails too.
-            let _ = writeln!(io::stderr(), "gdr: {error:#}");
+            // Ignored: stderr is gone.
+            let _ = writeln!(err, "gdr: {}", output::printable(&format!("{error:#}")));
             ExitCode::from(TROUBLE)
         }
     }

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may name. A room that is not here is an error: it has to be thought about.
-const MAY_KNOW: [(&str, &[&str]); 17] = [
+const MAY_KNOW: [(&str, &[&str]); 18] = [
     ("model", &[]),
+    ("output", &[]),
     ("kmod", &["model"]),
     ("pci", &["model"]),
     ("profile", &["model"]),
@@ -19,16 +20,16 @@ const MAY_KNOW: [(&str, &[&str]); 17] = [
     ("explain", &["check", "model"]),
     ("fix", &["check", "kmod", "model", "pci", "topo", "world"]),
     ("probe", &["model", "topo"]),
-    ("render", &["model", "topo"]),
-    ("cli", &["model", "profile", "render"]),
+    ("render", &["model", "output", "topo"]),
+    ("cli", &["model", "output", "profile", "render"]),
     (
         "cmd",
         &[
-            "check", "cli", "collect", "explain", "fix", "import", "model", "pci", "probe", "profile", "render",
-            "snapshot", "topo", "world",
+            "check", "cli", "collect", "explain", "fix", "import", "model", "output", "pci", "probe", "profile",
+            "render", "snapshot", "topo", "world",
         ],
     ),
-    ("main", &["cli", "cmd", "probe", "world"]),
+    ("main", &["cli", "cmd", "output", "probe", "world"]),
 ];
 
 /// The rooms that may know our own crates, and those that may know anyhow.
@@ -186,6 +187,32 @@ fn crate_gpu_is_used_where_it_belongs() {
         let may = ["probe", "world"].contains(&room.as_str());
         assert!(!used || may, "{}: {room} may not know crate gpu", path.display());
     }
+}
+
+/// What a person sees passes the filter of `output`. The exceptions write lines to a parent process, or look at the terminal.
+#[test]
+fn only_output_writes_to_the_terminal() {
+    let may = ["src/cli/style.rs", "src/probe/rdma/channel.rs", "src/main.rs"];
+    let mut seen = 0;
+    for (room, path, text) in sources() {
+        let tested = path.components().any(|part| part.as_os_str() == "tests");
+        if tested || may.iter().any(|file| path.ends_with(file)) {
+            continue;
+        }
+        let code = code(&text);
+        for writer in ["stdout()", "stderr()", "println!", "eprint", "indicatif", "/dev/tty"] {
+            let used = code
+                .match_indices(writer)
+                .any(|(at, _)| !code[..at].ends_with("output::"));
+            assert!(
+                !used || room == "output",
+                "{}: {writer} belongs to room output",
+                path.display()
+            );
+            seen += usize::from(used);
+        }
+    }
+    assert!(seen > 2, "this test no longer sees how output writes");
 }
 
 #[test]

@@ -6,9 +6,11 @@ mod peer;
 mod probe;
 mod style;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
@@ -20,6 +22,7 @@ pub use probe::{
 pub use style::style;
 
 use crate::model::PlatformKind;
+use crate::output::printable;
 
 /// Does GPUDirect work on this machine, why not, and the proof.
 #[derive(Debug, Parser)]
@@ -83,6 +86,21 @@ pub struct Global {
     /// Say on standard error what could not be read; doctor also shows what every finding rests on
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub verbose: bool,
+}
+
+/// What a user typed; else a message to print: help, or what is wrong. It repeats arguments, and does so printably.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    Cli::try_parse_from(&arguments).map_err(|_| {
+        let printable = arguments.iter().map(|argument| printable(&argument.to_string_lossy()));
+        match Cli::try_parse_from(printable) {
+            Err(message) => message,
+            Ok(_) => Cli::command().error(
+                ErrorKind::InvalidUtf8,
+                "an argument holds control characters or bytes that are not UTF-8, which its option does not take",
+            ),
+        }
+    })
 }
 
 /// When to use colour.

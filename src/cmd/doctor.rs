@@ -10,6 +10,7 @@ use crate::check::{self, Ctx, Selection};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::Want;
 use crate::model::{Outcome, Readiness, Summary};
+use crate::output;
 use crate::profile::Expectations;
 use crate::render::doctor::{self, Report, Shown};
 use crate::topo::{self, Forest};
@@ -82,7 +83,7 @@ pub fn run(
     };
     let text = match options.format {
         DoctorFormat::Table => doctor::table(&report, &shown, style(global.color)),
-        DoctorFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+        DoctorFormat::Json => output::pretty(&report)?,
         DoctorFormat::Markdown => doctor::markdown(&report, &shown),
         DoctorFormat::Prometheus => doctor::prometheus(&report),
     };

@@ -14,6 +14,7 @@ use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
 use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, SymptomMatch};
+use crate::output;
 use crate::profile::Expectations;
 use crate::render;
 use crate::topo::{self, Forest};
@@ -77,7 +78,7 @@ pub fn run(global: &Global, options: &Explain, out: &mut dyn Write, err: &mut dy
     };
     let text = match options.format {
         ExplainFormat::Table => render::explain::table(&report, style(global.color)),
-        ExplainFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+        ExplainFormat::Json => output::pretty(&report)?,
     };
     super::print(out, &text)?;
     Ok(code)

@@ -13,6 +13,7 @@ use crate::cli::{FixAcs, FixOptions, Global, PersistHow, PlanFormat, Platform, R
 use crate::collect::Want;
 use crate::fix::{self, Fix, Moment, Need, Options, Persist, PortChoice};
 use crate::model::{Facts, Finding, Journal, JournalState, Outcome, Plan, Progress};
+use crate::output;
 use crate::profile::Expectations;
 use crate::render;
 use crate::topo::{self, Forest};
@@ -233,7 +234,7 @@ fn repair(
         Err(error) => return Err(error.into()),
     };
     if request.how.format == PlanFormat::Json {
-        super::print(out, &(serde_json::to_string_pretty(&journal)? + "\n"))?;
+        super::print(out, &output::pretty(&journal)?)?;
     }
     if let JournalState::Stopped(why) = &journal.state {
         super::remark(err, &format!("stopped: {why}"));
@@ -398,7 +399,7 @@ fn shown(plan: &Plan, format: PlanFormat, style: render::Style) -> anyhow::Resul
     Ok(match format {
         PlanFormat::Table => render::plan::table(plan, style),
         PlanFormat::Script => render::plan::script(plan),
-        PlanFormat::Json => serde_json::to_string_pretty(plan)? + "\n",
+        PlanFormat::Json => output::pretty(plan)?,
     })
 }
 

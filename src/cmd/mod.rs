@@ -21,7 +21,7 @@ use machine::Machine;
 
 use crate::cli::{Cli, Command, Global};
 use crate::model::Facts;
-use crate::render::printable;
+use crate::output::printable;
 
 /// Runs a command and returns its exit code.
 pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {

@@ -1,11 +1,10 @@
 //! `gdr probe`.
 
-use std::io::{IsTerminal as _, Write};
+use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::bail;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::machine::Machine;
 use super::profiles::expectations;
@@ -16,6 +15,7 @@ use crate::cli::{
 };
 use crate::collect::Want;
 use crate::model::ProbeReport;
+use crate::output::{self, Progress};
 use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::Step;
 use crate::probe::rdma::rendezvous::{DEFAULT_PORT, from_environment};
@@ -156,9 +156,12 @@ impl Session<'_> {
             return Ok(exit_code(&report));
         }
         let interrupts = Interrupts::catch()?;
-        let mut shown = Shown { bar: bar(), err };
+        let mut shown = Shown {
+            bar: Progress::new(),
+            err,
+        };
         let report = measure(options, &promised, &interrupts, &mut shown);
-        shown.bar.finish_and_clear();
+        shown.bar.clear();
         let report = report?;
         if drawn {
             // A curve has no room for what failed, and nobody should have to miss it.
@@ -176,7 +179,7 @@ impl Session<'_> {
         Ok(match self.scope.format {
             ProbeFormat::Table => render::table(report, style),
             ProbeFormat::Curve => render::curve(report, style),
-            ProbeFormat::Json => serde_json::to_string_pretty(report)? + "\n",
+            ProbeFormat::Json => output::pretty(report)?,
             ProbeFormat::Svg => render::svg(report),
         })
     }
@@ -307,31 +310,15 @@ fn nodes(wanted: Option<NumaChoice>, depth: Depth) -> Nodes {
     }
 }
 
-/// A bar on a terminal, and nothing elsewhere.
-fn bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {wide_msg}") {
-        Ok(style) => bar.with_style(style),
-        // A template that cannot be read is no reason not to probe.
-        Err(_) => bar,
-    }
-}
-
 /// What a person sees meanwhile.
 struct Shown<'e> {
-    bar: ProgressBar,
+    bar: Progress,
     err: &'e mut dyn Write,
 }
 
 impl Watcher for Shown<'_> {
     fn step(&mut self, subject: &str, step: &Step) {
-        self.bar.set_prefix(subject.to_owned());
-        self.bar.set_length(step.of);
-        self.bar.set_position(step.done);
-        self.bar.set_message(step.what.clone());
+        self.bar.show(subject, &step.what, step.done, step.of);
     }
 
     fn word(&mut self, word: &str) {

@@ -14,6 +14,7 @@ use super::{document, names};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, Want};
 use crate::model::{Facts, Side, Snapshot};
+use crate::output;
 use crate::pci;
 use crate::render;
 use crate::snapshot::{self, Known};
@@ -41,7 +42,7 @@ pub fn run(
     if options.mask {
         snapshot::mask(&mut snapshot, &known(&facts));
     }
-    let text = serde_json::to_string(&snapshot)? + "\n";
+    let text = output::compact(&snapshot)?;
     document::check_size(text.len(), snapshot.files.len())?;
     let size = write(output, text.as_bytes(), snapshot.masked, out)
         .with_context(|| format!("{} cannot be written", output.display()))?;
@@ -79,7 +80,7 @@ pub fn diff(files: &[PathBuf], global: &Global, options: &SnapshotOptions, out: 
     let report = snapshot::diff(&a, &b).report(side_a, side_b, options.all);
     let text = match options.format {
         DiffFormat::Table => render::diff::table(&report, style(global.color)),
-        DiffFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+        DiffFormat::Json => output::pretty(&report)?,
     };
     super::print(out, &text)?;
     Ok(u8::from(!report.is_empty()))

@@ -8,6 +8,7 @@ use super::machine::Machine;
 use crate::cli::{Global, P2p, Topo, TopoFormat, style};
 use crate::collect::Want;
 use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, P2pCapability, Topology, Verdict};
+use crate::output;
 use crate::render::{View, json, pairs, path, smi, svg, table};
 use crate::topo::{self, Forest};
 use crate::world::NvmlWant;
@@ -151,7 +152,7 @@ fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Resu
         .context("there is no way to show")?;
     match format {
         TopoFormat::Table => Ok(path::text(view, &found)),
-        TopoFormat::Json => Ok(serde_json::to_string_pretty(&found)? + "\n"),
+        TopoFormat::Json => Ok(output::pretty(&found)?),
         TopoFormat::NvidiaSmi | TopoFormat::Svg => bail!("--path has the formats table and json"),
     }
 }

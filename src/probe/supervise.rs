@@ -12,7 +12,7 @@ use super::p2p::Between;
 use super::rdma::control::Message;
 use super::request::{Request, Target};
 use super::verdict::Subject;
-use super::watch::{Ended, Interrupts, Wire, watch};
+use super::watch::{Ended, Interrupts, Output, Wire, watch};
 use crate::model::{Bdf, Host, NumaNode, PROBE_SCHEMA, ProbeReport, ProbeResult, ProbedEnd};
 
 /// What every probe is asked.
@@ -278,12 +278,12 @@ impl Children<'_> {
         command.envs(environment.iter().copied());
         let mut ran = Ran::default();
         let (mut lost, mut unit) = (false, None);
-        let ended = watch(
-            &mut command,
-            self.interrupts,
-            wire,
-            self.patience,
-            &mut |event| match event {
+        let ended = watch(&mut command, self.interrupts, wire, self.patience, &mut |output| {
+            let event = match output {
+                Output::Event(event) => event,
+                Output::Message(line) => return self.progress.word(&format!("{subject}: {line}")),
+            };
+            match event {
                 Event::Doing(step) => self.progress.step(subject, &step),
                 Event::Listed(gpus) => ran.listed.extend(gpus),
                 Event::Unit(next) => {
@@ -312,8 +312,8 @@ impl Children<'_> {
                 Event::Result(result) => self.report.results.push(*result),
                 Event::Note(note) => self.note(format!("{subject}: {note}")),
                 Event::End => {}
-            },
-        )?;
+            }
+        })?;
         ran.whole = ended == Ended::Done && !lost;
         ran.trouble = match &ended {
             Ended::Done => None,

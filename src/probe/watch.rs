@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,6 +17,23 @@ use super::events::{Event, Step};
 
 /// A line longer than this is none of ours.
 const LONGEST: usize = 4 << 20;
+
+/// What is read at once.
+const CHUNK: usize = 16384;
+
+/// What a pipe holds.
+const PIPE: usize = 65536;
+
+/// Of a line on standard error so much is shown.
+const LONGEST_MESSAGE: usize = 4096;
+
+/// What comes from a child.
+pub enum Output {
+    /// What it tells of its work.
+    Event(Event),
+    /// A line of its standard error: libraries write there what they like.
+    Message(String),
+}
 
 /// How a child ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +86,7 @@ pub fn watch(
     interrupts: &Interrupts,
     wire: Option<Wire>,
     patience: Duration,
-    told: &mut dyn FnMut(Event),
+    told: &mut dyn FnMut(Output),
 ) -> io::Result<Ended> {
     let (hears, stop) = match wire {
         Some(Wire { hears, stop }) => (hears, Some(stop)),
@@ -79,6 +96,8 @@ pub fn watch(
         command
             .stdin(hears)
             .stdout(Stdio::piped())
+            // A library that writes escape sequences does not write them to the terminal.
+            .stderr(Stdio::piped())
             // Ctrl-C is for the parent, which ends the child and prints what there is.
             .process_group(0)
             .spawn()?,
@@ -88,6 +107,36 @@ pub fn watch(
     let Some(mut pipe) = child.0.stdout.take() else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
+    let mut messages = Messages {
+        pipe: child.0.stderr.take(),
+        lines: Lines::default(),
+    };
+    let ended = hear(
+        &mut child,
+        &mut pipe,
+        &mut messages,
+        interrupts,
+        stop.as_ref(),
+        patience,
+        told,
+    );
+    // What it wrote before: as much as a pipe holds, because a child that hangs may go on writing.
+    for _ in 0..PIPE / CHUNK {
+        messages.read(told);
+    }
+    messages.end(told);
+    ended
+}
+
+fn hear(
+    child: &mut Killed,
+    pipe: &mut ChildStdout,
+    messages: &mut Messages,
+    interrupts: &Interrupts,
+    stop: Option<&UnixStream>,
+    patience: Duration,
+    told: &mut dyn FnMut(Output),
+) -> io::Result<Ended> {
     let mut lines = Lines::default();
     let mut step = Step {
         what: "this program to start a second time".to_owned(),
@@ -97,10 +146,12 @@ pub fn watch(
     };
     let mut since = Instant::now();
     loop {
+        messages.read(told);
         match wait(
-            &pipe,
+            pipe,
+            messages,
             interrupts,
-            stop.as_ref(),
+            stop,
             (since + step.patience).saturating_duration_since(Instant::now()),
         )? {
             Heard::Interrupt => return Ok(Ended::Interrupted),
@@ -109,8 +160,9 @@ pub fn watch(
             Heard::Nothing => continue,
             Heard::Child => {}
         }
-        if !lines.read(&mut pipe)? {
-            return Ok(match child.status(patience)? {
+        if !lines.read(pipe)? {
+            // A child that ends may have more to write than a pipe holds.
+            return Ok(match child.status(patience, &mut || messages.read(told))? {
                 Some(status) => Ended::Crashed(step, status),
                 None => Ended::Hung(step),
             });
@@ -123,7 +175,7 @@ pub fn watch(
                         step = next.clone();
                     }
                     since = Instant::now();
-                    told(event);
+                    told(Output::Event(event));
                 }
                 Err(error) => return Ok(Ended::Garbled(error.to_string())),
             }
@@ -141,7 +193,13 @@ enum Heard {
     Nothing,
 }
 
-fn wait(pipe: &ChildStdout, interrupts: &Interrupts, stop: Option<&UnixStream>, left: Duration) -> io::Result<Heard> {
+fn wait(
+    pipe: &ChildStdout,
+    messages: &Messages,
+    interrupts: &Interrupts,
+    stop: Option<&UnixStream>,
+    left: Duration,
+) -> io::Result<Heard> {
     let timeout = Timespec {
         tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: left.subsec_nanos().into(),
@@ -151,12 +209,21 @@ fn wait(pipe: &ChildStdout, interrupts: &Interrupts, stop: Option<&UnixStream>, 
         PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN),
     ];
     waiting.extend(stop.map(|stop| PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN)));
+    let others = waiting.len();
+    waiting.extend(
+        messages
+            .pipe
+            .as_ref()
+            .map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)),
+    );
     match poll(&mut waiting, Some(&timeout)) {
         Ok(0) | Err(rustix::io::Errno::INTR) => Ok(Heard::Nothing),
         Ok(_) if !waiting[0].revents().is_empty() => Ok(Heard::Interrupt),
         // What the child has said until then is heard first.
         Ok(_) if !waiting[1].revents().is_empty() => Ok(Heard::Child),
-        Ok(_) => Ok(Heard::Stop),
+        Ok(_) if waiting[2..others].iter().any(|stop| !stop.revents().is_empty()) => Ok(Heard::Stop),
+        // A message is no sign that the work goes on.
+        Ok(_) => Ok(Heard::Nothing),
         Err(errno) => Err(errno.into()),
     }
 }
@@ -167,8 +234,8 @@ struct Lines(Vec<u8>);
 
 impl Lines {
     /// Reads what there is; false at the end.
-    fn read(&mut self, pipe: &mut ChildStdout) -> io::Result<bool> {
-        let mut buffer = [0; 16384];
+    fn read(&mut self, pipe: &impl std::os::fd::AsFd) -> io::Result<bool> {
+        let mut buffer = [0; CHUNK];
         match rustix::io::read(pipe, &mut buffer) {
             Ok(0) => Ok(false),
             Ok(count) => {
@@ -187,14 +254,60 @@ impl Lines {
     }
 }
 
+/// A child's standard error.
+struct Messages {
+    pipe: Option<ChildStderr>,
+    lines: Lines,
+}
+
+impl Messages {
+    /// Whether there is something to read, or it has ended.
+    fn is_ready(&self) -> bool {
+        self.pipe.as_ref().is_some_and(|pipe| {
+            let mut waiting = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
+            poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+        })
+    }
+
+    /// Hands on what there is, if there is anything.
+    fn read(&mut self, told: &mut dyn FnMut(Output)) {
+        if let Some(pipe) = &self.pipe
+            && self.is_ready()
+            && !matches!(self.lines.read(pipe), Ok(true))
+        {
+            self.pipe = None;
+        }
+        while let Some(line) = self.lines.next() {
+            tell(&line, told);
+        }
+        if self.lines.0.len() > LONGEST_MESSAGE {
+            self.end(told);
+        }
+    }
+
+    /// Hands on a line without an end.
+    fn end(&mut self, told: &mut dyn FnMut(Output)) {
+        tell(&std::mem::take(&mut self.lines.0), told);
+    }
+}
+
+fn tell(line: &[u8], told: &mut dyn FnMut(Output)) {
+    let line = String::from_utf8_lossy(&line[..line.len().min(LONGEST_MESSAGE)]);
+    let line = line.trim_end();
+    if !line.is_empty() {
+        told(Output::Message(line.to_owned()));
+    }
+}
+
 /// A child that does not outlive the watch.
 struct Killed(Child);
 
 impl Killed {
-    /// Its exit status, once it has one; none where it does not end.
-    fn status(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
+    /// Its exit status, once it has one; none where it does not end. `meanwhile` is called until then.
+    fn status(&mut self, patience: Duration, meanwhile: &mut dyn FnMut()) -> io::Result<Option<ExitStatus>> {
         let begun = Instant::now();
         loop {
+            meanwhile();
             match self.0.try_wait()? {
                 Some(status) => return Ok(Some(status)),
                 None if begun.elapsed() >= patience => return Ok(None),
@@ -210,7 +323,7 @@ impl Drop for Killed {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
             // The only error is that it has ended meanwhile.
             let _ = self.0.kill();
-            let _ = self.status(Duration::from_millis(500));
+            let _ = self.status(Duration::from_millis(500), &mut || {});
         }
     }
 }
@@ -227,10 +340,36 @@ mod tests {
     fn run_with(script: &str, patience: Duration, interrupts: &Interrupts) -> (Ended, Vec<Event>) {
         let mut events = Vec::new();
         let mut command = Command::new("/bin/sh");
-        let ended = watch(command.args(["-c", script]), interrupts, None, patience, &mut |event| {
-            events.push(event);
-        });
+        let ended = watch(
+            command.args(["-c", script]),
+            interrupts,
+            None,
+            patience,
+            &mut |output| match output {
+                Output::Event(event) => events.push(event),
+                Output::Message(message) => events.push(Event::Note(format!("stderr: {message}"))),
+            },
+        );
         (ended.expect("a watch"), events)
+    }
+
+    #[test]
+    fn what_it_writes_to_standard_error_is_handed_on_in_lines() {
+        let (reading, _writing) = UnixStream::pair().expect("a pair");
+        let script = r#"printf 'one\ntw' >&2; sleep 0.05; printf 'o\n\nx\033[2J' >&2
+            head -c 100000 /dev/zero | tr '\0' a >&2; echo '"end"'; exec sleep 60"#;
+        let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
+        assert_eq!(ended, Ended::Done);
+        let messages: Vec<&str> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Note(note) => note.strip_prefix("stderr: "),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(messages[..2], ["one", "two"]);
+        assert!(messages[2].starts_with("x\u{1b}[2Jaaa"), "{:?}", &messages[2][..10]);
+        assert!(messages.iter().all(|message| message.len() <= LONGEST_MESSAGE));
     }
 
     const GENEROUS: Duration = Duration::from_secs(60);
@@ -246,6 +385,15 @@ mod tests {
         assert_eq!(ended, Ended::Done);
         assert_eq!(events, [Event::Note("one".to_owned()), Event::Note("two".to_owned())]);
         assert!(begun.elapsed() < GENEROUS / 2, "it was waited for");
+    }
+
+    #[test]
+    fn a_child_that_writes_messages_without_end_is_given_up_all_the_same() {
+        let (reading, _writing) = UnixStream::pair().expect("a pair");
+        let begun = Instant::now();
+        let (ended, _) = run_with("exec yes >&2", Duration::from_millis(200), &Interrupts(reading));
+        assert!(matches!(ended, Ended::Hung(_)), "{ended:?}");
+        assert!(begun.elapsed() < GENEROUS / 2);
     }
 
     #[test]

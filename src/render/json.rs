@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::View;
 use crate::model::{Bdf, Fact, Host, Kind, Note, Path, Verdict};
+use crate::output;
 use crate::topo::{between, redirects};
 
 /// The document.
@@ -97,7 +98,7 @@ pub struct RedirectOut {
 
 /// The document as text.
 pub fn text(view: &View<'_>) -> Result<String, serde_json::Error> {
-    serde_json::to_string_pretty(&document(view)).map(|text| text + "\n")
+    output::pretty(&document(view))
 }
 
 fn document(view: &View<'_>) -> Document {

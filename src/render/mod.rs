@@ -13,7 +13,7 @@ pub mod svg;
 pub mod table;
 mod text;
 
-pub use text::printable;
+pub use crate::output::printable;
 
 use crate::model::{Facts, Ids, Row, Topology};
 use crate::topo::Forest;

@@ -3,9 +3,12 @@
 //! Taken from its output on driver 580 (docs/measured); what older branches do otherwise is from public logs. Underlining
 //! is printed to files too; a GPU's line has two tabs before its own memory's NUMA node, a NIC's ends in four.
 
+use anstyle::Style;
+
 use super::View;
 use super::text::printable;
 use crate::model::{Fact, Facts, Kind, Nvml, P2pCapability, P2pStatus, Row};
+use crate::output::paint;
 
 /// How a driver branch prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +112,7 @@ pub fn matrix(view: &View<'_>, dialect: &Dialect) -> String {
 
 fn underlined(dialect: &Dialect, text: &str) -> String {
     match dialect.underline {
-        true => format!("\u{1b}[4m{text}\u{1b}[0m"),
+        true => paint(Style::new().underline(), text),
         false => text.to_owned(),
     }
 }
@@ -143,7 +146,7 @@ const LEGEND: &str = "  X    = Self
 /// `nvidia-smi topo -p2p`.
 pub fn p2p(nvml: &Nvml, capability: P2pCapability) -> String {
     let names: String = nvml.gpus.iter().map(|gpu| format!("GPU{}\t", gpu.index)).collect();
-    let mut text = format!(" \t\u{1b}[4m{names}\u{1b}[0m\n");
+    let mut text = format!(" \t{}\n", paint(Style::new().underline(), &names));
     for from in &nvml.gpus {
         text.push_str(&format!(" GPU{}", from.index));
         for to in &nvml.gpus {

@@ -6,6 +6,8 @@ use anstyle::{AnsiColor, Color, Effects, Style as Ansi};
 
 use super::Style;
 use crate::model::{Fact, LinkState, Outcome, PciClass, Verdict};
+use crate::output;
+pub use crate::output::printable;
 
 /// A colour by meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,11 +76,9 @@ impl Tone {
 impl Style {
     /// The text in a tone, where colour is wanted.
     pub fn paint(self, tone: Tone, text: &str) -> String {
-        if self.color {
-            let ansi = tone.ansi();
-            format!("{ansi}{text}{ansi:#}")
-        } else {
-            text.to_owned()
+        match self.color {
+            true => output::paint(tone.ansi(), text),
+            false => text.to_owned(),
         }
     }
 }
@@ -102,11 +102,6 @@ pub fn link(link: &LinkState) -> String {
 /// The letters of a class, or a question mark.
 pub fn class(class: &Fact<PciClass>) -> &'static str {
     class.known().map_or("?", |class| class.letters())
-}
-
-/// What came from anywhere but us, safe for a terminal: control characters become question marks.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Breaks a text into lines of at most `width` columns at its blanks. It begins at column `start`; the later lines begin

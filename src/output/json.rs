@@ -1,0 +1,111 @@
+//! JSON for programs that also reads safely in a terminal: no value changes, hidden characters are escaped.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::character::is_hidden;
+
+/// A document over many lines.
+pub fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(value).map(|text| escape(text) + "\n")
+}
+
+/// A document in one line.
+pub fn compact(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string(value).map(|text| escape(text) + "\n")
+}
+
+/// A writer of JSON: what it is given is handed on with hidden characters as `\u` escapes.
+pub fn escaped<W: Write>(inner: W) -> impl Write {
+    Escaped {
+        inner,
+        pending: Vec::new(),
+    }
+}
+
+/// Outside of its strings JSON is ASCII, and in them an escape means the same as the character.
+fn escape(text: String) -> String {
+    if !text.contains(is_escaped) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_escaped(c) {
+            true => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // A String takes all of it.
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// Line breaks between values are the writer's own: in a string they are escaped already.
+fn is_escaped(c: char) -> bool {
+    is_hidden(c) && c != '\n'
+}
+
+struct Escaped<W: Write> {
+    inner: W,
+    /// The beginning of a character.
+    pending: Vec<u8>,
+}
+
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.pending) {
+            Ok(text) => text.len(),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "JSON is UTF-8")),
+        };
+        let rest = self.pending.split_off(whole);
+        let text = std::mem::replace(&mut self.pending, rest);
+        // It was checked above.
+        let text = String::from_utf8(text).unwrap_or_default();
+        self.inner.write_all(escape(text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "\u{0}\u{1b}[31m\n\t\u{7f}\u{9b}\u{202e}\u{2028}\u{feff}\u{e0041}é漢\u{1f600}\"\\";
+
+    #[test]
+    fn values_are_exact_and_the_text_hides_nothing() {
+        for text in [pretty(&[HOSTILE]).expect("text"), compact(&[HOSTILE]).expect("text")] {
+            assert!(
+                text.contains(r"\u007f\u009b\u202e\u2028\ufeff\udb40\udc41é漢"),
+                "{text}"
+            );
+            let read: Vec<String> = serde_json::from_str(&text).expect("JSON");
+            assert_eq!(read, [HOSTILE]);
+        }
+    }
+
+    #[test]
+    fn a_stream_is_escaped_wherever_it_is_cut() {
+        let text = serde_json::to_string(HOSTILE).expect("text");
+        for size in 1..text.len() {
+            let mut out = Vec::new();
+            let mut writer = escaped(&mut out);
+            for piece in text.as_bytes().chunks(size) {
+                writer.write_all(piece).expect("a Vec takes all");
+            }
+            drop(writer);
+            assert_eq!(String::from_utf8(out).expect("UTF-8"), escape(text.clone()), "{size}");
+        }
+    }
+}
