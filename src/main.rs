@@ -1,13 +1,10 @@
 #![forbid(unsafe_code)]
 //! gdr: parse, run, exit code.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 
 use gdr::{cli, cmd, output, probe, world};
-
-/// Usage or internal error.
-const TROUBLE: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os()
@@ -28,16 +25,8 @@ fn main() -> ExitCode {
         Err(message) => {
             // Ignored: nobody reads it.
             let _ = message.print();
-            return ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(TROUBLE));
+            return ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(cmd::TROUBLE));
         }
     };
-    let mut err = output::stderr();
-    match cmd::run(cli, &mut output::stdout(), &mut err) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            // Ignored: stderr is gone.
-            let _ = writeln!(err, "gdr: {}", output::printable(&format!("{error:#}")));
-            ExitCode::from(TROUBLE)
-        }
-    }
+    ExitCode::from(cmd::run(cli, &mut output::stdout(), &mut output::stderr()))
 }

@@ -16,10 +16,10 @@ const MAY_KNOW: [(&str, &[&str]); 18] = [
     ("collect", &["kmod", "model", "pci", "world"]),
     ("import", &["model", "pci"]),
     ("topo", &["model"]),
-    ("check", &["kmod", "model", "profile", "topo"]),
+    ("check", &["kmod", "model", "output", "profile", "topo"]),
     ("explain", &["check", "model"]),
     ("fix", &["check", "kmod", "model", "pci", "topo", "world"]),
-    ("probe", &["model", "topo"]),
+    ("probe", &["model", "output", "topo"]),
     ("render", &["model", "output", "topo"]),
     ("cli", &["model", "output", "profile", "render"]),
     (

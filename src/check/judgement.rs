@@ -1,6 +1,7 @@
 //! What a check says of one subject, before a profile weighs it.
 
 use crate::model::{Evidence, Fix, Severity, Why};
+use crate::output::printable;
 
 /// One judgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,12 +117,14 @@ impl Judgement {
         self
     }
 
-    /// Names what mends it: the id of a `gdr fix`.
+    /// Names what mends it: the id of a `gdr fix`, and a command, which is one line. A name in it is a
+    /// [`shell_word`](crate::output::shell_word).
     #[must_use]
     pub fn fix(mut self, id: &str, command: impl Into<String>) -> Self {
         self.fix = Some(Fix {
             id: id.to_owned(),
-            command: command.into(),
+            // A person copies it: a name with a line feed would be a second command.
+            command: printable(&command.into()),
         });
         self
     }

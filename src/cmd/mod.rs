@@ -23,8 +23,18 @@ use crate::cli::{Cli, Command, Global};
 use crate::model::Facts;
 use crate::output::printable;
 
-/// Runs a command and returns its exit code.
-pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+/// Exit code: usage or internal error.
+pub const TROUBLE: u8 = 2;
+
+/// Runs a command and returns its exit code. An error is reported on `err`.
+pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    execute(cli, out, err).unwrap_or_else(|error| {
+        remark(err, &format!("{error:#}"));
+        TROUBLE
+    })
+}
+
+fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
     if let Command::Snapshot(options) = &cli.command
         && let Some(files) = &options.diff
     {

@@ -9,12 +9,14 @@ mod filter;
 mod json;
 mod mark;
 mod progress;
+mod shell;
 
 pub use character::{is_hidden, printable};
 pub use filter::Filter;
 pub use json::{compact, escaped, pretty};
 pub use mark::paint;
 pub use progress::Progress;
+pub use shell::{exact_word, print_exactly, shell_word};
 
 use std::io::{self, LineWriter, Stderr, StdoutLock, Write as _};
 

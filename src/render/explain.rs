@@ -153,10 +153,8 @@ fn entry(finding: &Finding, style: Style) -> String {
         text.push_str(&labelled("needs:", &printable(needs), style));
     }
     if let Some(fix) = &finding.fix {
-        for line in fix.command.lines() {
-            // A command is copied whole: it is never broken.
-            text.push_str(&format!("{:12}fix:     {}\n", "", printable(line)));
-        }
+        // A command is copied whole: it is never broken.
+        text.push_str(&format!("{:12}fix:     {}\n", "", printable(&fix.command)));
     }
     if text.contains("fix:") || !matches!(finding.outcome, Outcome::Fail | Outcome::Warn) {
         return text;

@@ -3,6 +3,7 @@
 use super::View;
 use super::text::{Tone, printable};
 use crate::model::{Fact, Facts, Kind, Match, Row};
+use crate::output::shell_word;
 
 /// One paragraph a GPU.
 pub fn text(view: &View<'_>) -> String {
@@ -50,7 +51,7 @@ fn paragraph(view: &View<'_>, m: &Match) -> String {
 fn line(facts: &Facts, gpu: &Row, nic: Option<&Row>) -> String {
     let mut parts = vec!["env".to_owned()];
     match &gpu.uuid {
-        Some(uuid) => parts.push(format!("CUDA_VISIBLE_DEVICES={}", word(uuid))),
+        Some(uuid) => parts.push(format!("CUDA_VISIBLE_DEVICES={}", shell_word(uuid))),
         None => {
             // By default CUDA counts the fastest first.
             parts.push("CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
@@ -61,8 +62,8 @@ fn line(facts: &Facts, gpu: &Row, nic: Option<&Row>) -> String {
         let port = port(facts, &nic.label);
         let name = &nic.label;
         // The second equals sign asks NCCL for this very name; without it mlx5_1 would also mean mlx5_10.
-        parts.push(format!("NCCL_IB_HCA={}", word(&format!("={name}:{port}"))));
-        parts.push(format!("UCX_NET_DEVICES={}", word(&format!("{name}:{port}"))));
+        parts.push(format!("NCCL_IB_HCA={}", shell_word(&format!("={name}:{port}"))));
+        parts.push(format!("UCX_NET_DEVICES={}", shell_word(&format!("{name}:{port}"))));
     }
     if let Fact::Known(nodes) = &gpu.nodes
         && !nodes.is_empty()
@@ -70,15 +71,6 @@ fn line(facts: &Facts, gpu: &Row, nic: Option<&Row>) -> String {
         parts.push(format!("numactl --cpunodebind={nodes} --membind={nodes}"));
     }
     parts.join(" ") + " COMMAND"
-}
-
-/// A word as a shell takes it: a name from a recorded machine may hold anything.
-fn word(text: &str) -> String {
-    let text = printable(text);
-    match text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:=".contains(c)) {
-        true => text,
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
 }
 
 /// The first port that is up, else the first there is.

@@ -2,6 +2,7 @@
 
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{Fact, PciDevice, Why};
+use crate::output::shell_word;
 
 const SOURCE: &str = "/sys/bus/pci/devices";
 
@@ -60,8 +61,9 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_handed: bool) -> Judgement {
             true,
             format!("{what}: bound to {name}, not to the NVIDIA driver."),
             format!(
-                "echo {} > /sys/bus/pci/drivers/{name}/unbind, then modprobe nvidia",
-                gpu.bdf
+                "echo {} > {}, then modprobe nvidia",
+                gpu.bdf,
+                shell_word(&format!("/sys/bus/pci/drivers/{name}/unbind"))
             ),
         ),
         None => (

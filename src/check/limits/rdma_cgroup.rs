@@ -2,6 +2,7 @@
 
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, RdmaGrant, Severity};
+use crate::output::shell_word;
 
 const SOURCE: &str = "rdma.max of this process's control groups";
 
@@ -54,8 +55,9 @@ fn used_up(grant: &RdmaGrant, used: u64) -> Judgement {
         .weighing(Severity::Warn)
         .evidence(source(grant), format!("{used} of {}", grant.most))
         .advice(format!(
-            "echo '{} {}=max' > {}/rdma.max as root, or raise it where Slurm, Kubernetes or systemd set it",
-            grant.device, grant.resource, grant.group
+            "echo {} > {} as root, or raise it where Slurm, Kubernetes or systemd set it",
+            shell_word(&format!("{} {}=max", grant.device, grant.resource)),
+            shell_word(&format!("{}/rdma.max", grant.group))
         ))
 }
 

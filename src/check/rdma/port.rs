@@ -3,6 +3,7 @@
 use super::{CLASS, each_card};
 use crate::check::{Ctx, Judgement};
 use crate::model::{Fact, GidReach, Kind, Match, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial};
+use crate::output::shell_word;
 
 /// The kind of an address that is routed.
 const ROCE_V2: &str = "RoCE v2";
@@ -214,7 +215,8 @@ fn carried(subject: String, gid: &RdmaGid, told: Option<&VerbsPort>) -> Judgemen
             ),
         )
         .advice(format!(
-            "ip link set {interface} mtu {}, or 9000, where the switch and the peers have it too",
+            "ip link set {} mtu {}, or 9000, where the switch and the peers have it too",
+            shell_word(interface),
             largest + HEADERS
         )),
         _ => small(

@@ -2,6 +2,7 @@
 
 use super::supervise::{Far, Options};
 use crate::model::{ProbeReport, ProbedEnd};
+use crate::output::shell_word;
 
 /// Their lines: what to start at the far side, and what at the near one.
 pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
@@ -57,7 +58,7 @@ pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
 fn command(tool: &str, end: &ProbedEnd, bytes: usize, options: &Options, host: Option<&str>) -> String {
     let mut words = vec![
         tool.to_owned(),
-        format!("-d {}", end.device),
+        format!("-d {}", shell_word(&end.device)),
         format!("-i {}", end.port),
     ];
     if let Some(index) = end.gid_index.filter(|_| end.link_layer == "Ethernet") {
@@ -76,11 +77,11 @@ fn command(tool: &str, end: &ProbedEnd, bytes: usize, options: &Options, host: O
             .gpu
             .as_deref()
             .and_then(|gpu| gpu.split(' ').next()?.strip_prefix("GPU"));
-        words.push(format!("--use_cuda={}", number.unwrap_or("0")));
+        words.push(shell_word(&format!("--use_cuda={}", number.unwrap_or("0"))));
         if end.road.as_deref() == Some("dmabuf") {
             words.push("--use_cuda_dmabuf".to_owned());
         }
     }
-    words.extend(host.map(str::to_owned));
+    words.extend(host.map(shell_word));
     words.join(" ")
 }

@@ -53,23 +53,48 @@ fn trouble(finding: &Finding, why: &str) -> String {
         text.push_str(&format!("\nNeeds: {}\n", plain(needs)));
     }
     if let Some(fix) = &finding.fix {
-        let lines: Vec<String> = fix.command.lines().map(printable).collect();
-        let fence = "`".repeat(3.max(longest_run(&fix.command) + 1));
-        text.push_str(&format!("\n{fence}\n{}\n{fence}\n", lines.join("\n")));
+        let command = printable(&fix.command);
+        let fence = "`".repeat(3.max(longest_run(&command) + 1));
+        text.push_str(&format!("\n{fence}\n{command}\n{fence}\n"));
     }
     text
 }
 
-/// Text in which nothing is markup.
+/// Text in which nothing is markup (CommonMark 0.31, and GitHub's tables, strikethrough and automatic links).
 fn plain(text: &str) -> String {
+    let text = printable(text);
     let mut out = String::with_capacity(text.len());
-    for c in printable(text).chars() {
-        if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~') {
+    // Blanks before a paragraph would make code of it.
+    let mut rest = text.trim_start();
+    // At its beginning a dash, a plus or a number makes a list, and equals signs make a heading of the line before.
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let at_list = rest[digits..].starts_with(['.', ')']) && digits > 0;
+    if at_list || rest.starts_with(['-', '+', '=']) {
+        let (number, after) = rest.split_at(digits);
+        out.push_str(number);
+        out.push('\\');
+        out.push_str(&after[..1]);
+        rest = &after[1..];
+    }
+    for (at, c) in rest.char_indices() {
+        let is_link = rest[at..].starts_with("://") || c == '.' && ends_in_www(&rest.as_bytes()[..at]);
+        if is_link
+            || matches!(
+                c,
+                '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' | '@' | '$'
+            )
+        {
             out.push('\\');
         }
         out.push(c);
     }
     out
+}
+
+fn ends_in_www(text: &[u8]) -> bool {
+    text.len()
+        .checked_sub(3)
+        .is_some_and(|at| text[at..].eq_ignore_ascii_case(b"www"))
 }
 
 fn cell(text: &str) -> String {
@@ -107,5 +132,12 @@ mod tests {
         assert_eq!(code("`"), "`` ` ``");
         assert_eq!(code(""), "(empty)");
         assert_eq!(plain("a\nb"), "a?b");
+        assert_eq!(plain("&#x202e;"), "\\&\\#x202e;");
+        assert_eq!(plain("  1. a"), "1\\. a");
+        assert_eq!(plain("- a - b"), "\\- a - b");
+        assert_eq!(plain("==="), "\\===");
+        assert_eq!(plain("2 GPUs"), "2 GPUs");
+        assert_eq!(plain("see http://a or WWW.b"), "see http\\://a or WWW\\.b");
+        assert_eq!(plain("0000:02:00.0"), "0000:02:00.0");
     }
 }

@@ -7,14 +7,20 @@ use std::collections::BTreeSet;
 
 use super::{Report, counts, severity};
 use crate::model::{Outcome, ReadyState};
+use crate::output::is_hidden;
 
 /// The report.
 pub fn prometheus(report: &Report<'_>) -> String {
     let mut page = String::new();
     let mut metric = |name: &str, help: &str, samples: Vec<(String, u64)>| {
         page.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n"));
+        // A sample may be there once: a check may say two things of one subject, and two names may print alike.
+        let mut seen = BTreeSet::new();
         for (labels, value) in samples {
-            page.push_str(&format!("{name}{{{labels}}} {value}\n"));
+            if !seen.contains(&labels) {
+                page.push_str(&format!("{name}{{{labels}}} {value}\n"));
+                seen.insert(labels);
+            }
         }
     };
     metric(
@@ -44,12 +50,11 @@ pub fn prometheus(report: &Report<'_>) -> String {
     );
     let sums = counts(&report.summary).map(|(_, count, word)| (label("outcome", word), count as u64));
     metric("gdr_findings", "How many findings ended so.", sums.to_vec());
-    let mut seen = BTreeSet::new();
     let findings = report
         .findings
         .iter()
         .filter(|finding| finding.outcome != Outcome::Skip)
-        .filter_map(|finding| {
+        .map(|finding| {
             let outcome = super::word(finding.outcome).to_ascii_lowercase();
             let labels = [
                 label("check", &finding.id),
@@ -58,16 +63,24 @@ pub fn prometheus(report: &Report<'_>) -> String {
                 label("outcome", &outcome),
             ]
             .join(",");
-            // A check may say two things of one subject; a sample may be there once.
-            seen.insert(labels.clone()).then_some((labels, 1))
+            (labels, 1)
         });
     metric("gdr_finding", "A finding of a check on a subject.", findings.collect());
     page
 }
 
 fn label(name: &str, value: &str) -> String {
-    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    format!("{name}=\"{value}\"")
+    let mut text = String::with_capacity(value.len());
+    for c in value.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            c if is_hidden(c) => text.push('?'),
+            c => text.push(c),
+        }
+    }
+    format!("{name}=\"{text}\"")
 }
 
 #[cfg(test)]
@@ -77,5 +90,6 @@ mod tests {
     #[test]
     fn a_label_holds_any_text() {
         assert_eq!(label("a", "x\"y\\z\n"), "a=\"x\\\"y\\\\z\\n\"");
+        assert_eq!(label("a", "x\r\u{1b}\u{202e}é"), "a=\"x???é\"");
     }
 }

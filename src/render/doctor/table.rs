@@ -108,10 +108,8 @@ fn trouble(finding: &Finding, why: &str, style: Style) -> String {
         add("needs: ", &printable(needs));
     }
     if let Some(fix) = &finding.fix {
-        for line in fix.command.lines() {
-            // A command is copied whole: it is never broken.
-            text.push_str(&format!("{indent}fix:   {}\n", printable(line)));
-        }
+        // A command is copied whole: it is never broken.
+        text.push_str(&format!("{indent}fix:   {}\n", printable(&fix.command)));
     }
     text
 }

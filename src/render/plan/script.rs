@@ -2,6 +2,7 @@
 
 use super::{register, setpci, value};
 use crate::model::{Action, Plan};
+use crate::output::{exact_word, print_exactly, printable};
 
 const HEAD: &str = "#!/bin/sh
 # What 'gdr fix' would do, without its journal: take it back by hand, or let gdr make it.
@@ -9,6 +10,9 @@ set -eu
 stop() { echo \"stopped: $*\" >&2; exit 1; }
 sha() { sha256sum \"$1\" | cut -d ' ' -f 1; }
 ";
+
+/// In place of a step with a name that a reader of the script would not see as it is.
+const HIDDEN: &str = "stop \"this step names something with control characters: let gdr make it\"\n";
 
 /// The script.
 pub fn script(plan: &Plan) -> String {
@@ -23,7 +27,8 @@ pub fn script(plan: &Plan) -> String {
         }
         for step in &repair.steps {
             text.push_str(&format!("\n# {}\n", comment(&step.about)));
-            text.push_str(&commands(&step.action));
+            let commands = commands(&step.action);
+            text.push_str(commands.as_deref().unwrap_or(HIDDEN));
         }
         for afterwards in &repair.afterwards {
             text.push_str(&format!("\n# then: {}\n", comment(afterwards)));
@@ -32,8 +37,8 @@ pub fn script(plan: &Plan) -> String {
     text
 }
 
-fn commands(action: &Action) -> String {
-    match action {
+fn commands(action: &Action) -> Option<String> {
+    Some(match action {
         Action::WriteConfig(write) => {
             let (bdf, register) = (write.bdf, register(write));
             let read = format!("$(setpci -s {bdf} {register})");
@@ -49,8 +54,8 @@ fn commands(action: &Action) -> String {
             )
         }
         Action::WriteFile(write) => {
-            let path = quoted(&write.path);
-            let beside = quoted(&format!("{}.gdr-new", write.path));
+            let path = exact_word(&write.path)?;
+            let beside = exact_word(&format!("{}.gdr-new", write.path))?;
             let directory = write.path.rsplit_once('/').map_or("/", |(directory, _)| directory);
             let (look, keep) = match &write.old {
                 Some(old) => (
@@ -60,30 +65,30 @@ fn commands(action: &Action) -> String {
                 None => (
                     format!(
                         "[ ! -e {path} ] && [ ! -L {path} ] || stop {path} is there now\nmkdir -p {}\n",
-                        quoted(directory)
+                        exact_word(directory)?
                     ),
                     format!(": > {beside}\nchmod {:04o} {beside}\n", write.mode),
                 ),
             };
             format!(
-                "{look}{keep}printf %s {} > {beside}\nmv {beside} {path}\nsync\n",
-                quoted(&write.content)
+                "{look}{keep}{} > {beside}\nmv {beside} {path}\nsync\n",
+                print_exactly(&write.content)
             )
         }
         Action::RemoveFile { path, old } => {
-            let path = quoted(path);
+            let path = exact_word(path)?;
             format!("[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\nrm {path}\n")
         }
         Action::WriteAttribute { path, old, new } => {
-            let path = quoted(path);
+            let path = exact_word(path)?;
             format!(
                 "[ \"$(cat {path})\" = {} ] || stop {path} is not what it was\necho {} > {path}\n",
-                quoted(old),
-                quoted(new)
+                exact_word(old)?,
+                exact_word(new)?
             )
         }
         Action::RunCommand { argv, expected, .. } => {
-            let line = line(argv.iter().map(String::as_str));
+            let line = line(argv.iter().map(String::as_str))?;
             match expected.as_slice() {
                 [0] => format!("{line}\n"),
                 codes => {
@@ -96,33 +101,25 @@ fn commands(action: &Action) -> String {
                 }
             }
         }
-        Action::LoadModule { module } => format!("{}\n", line(["modprobe", module])),
-        Action::EnableUnit { unit } => format!("{}\n", line(["systemctl", "enable", unit])),
+        Action::LoadModule { module } => format!("{}\n", line(["modprobe", module])?),
+        Action::EnableUnit { unit } => format!("{}\n", line(["systemctl", "enable", unit])?),
         Action::SetKernelParameter { old, new } => {
             let off = old.as_ref().map(|old| format!("--remove-args={old}"));
             let on = format!("--args={new}");
             let words = ["grubby", "--update-kernel=ALL"].into_iter();
-            format!("{}\n", line(words.chain(off.as_deref()).chain([on.as_str()])))
+            format!("{}\n", line(words.chain(off.as_deref()).chain([on.as_str()]))?)
         }
-    }
+    })
 }
 
-fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
-/// A word for the shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
+fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let words: Option<Vec<String>> = words.into_iter().map(exact_word).collect();
+    Some(words?.join(" "))
 }
 
 /// A text that stays on its line.
 fn comment(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    printable(text)
 }
 
 #[cfg(test)]
@@ -130,19 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_reach_the_shell_whole() {
-        for (word, text) in [
-            ("modprobe", "modprobe"),
-            (
-                "--args=pci=disable_acs_redir=0000:02:00.0",
-                "--args=pci=disable_acs_redir=0000:02:00.0",
-            ),
-            ("a b", "'a b'"),
-            ("it's; $x", "'it'\\''s; $x'"),
-            ("", "''"),
-        ] {
-            assert_eq!(quoted(word), text);
-        }
-        assert_eq!(comment("a\nrm -rf x"), "a rm -rf x");
+    fn a_comment_stays_on_its_line() {
+        assert_eq!(comment("a\nrm -rf x\u{202e}"), "a?rm -rf x?");
     }
 }

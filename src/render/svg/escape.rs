@@ -1,17 +1,13 @@
 //! Text as XML may hold it.
 
+use crate::output::is_hidden;
+
 /// The text without characters that XML forbids, that move the writing direction or that nobody can see: each becomes
 /// U+FFFD. Names come from files anybody may have written.
 pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if is_plain(c) { c } else { '\u{fffd}' }).collect()
-}
-
-fn is_plain(c: char) -> bool {
-    // Marks, joiners and embeddings of the writing direction; private use has no glyph to measure.
-    let unseen = matches!(u32::from(c), 0x00ad | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfe00..=0xfe0f
-        | 0xfeff | 0xfff0..=0xfffb | 0xe000..=0xf8ff | 0xe_0000..=0x10_ffff);
-    let nobody = matches!(u32::from(c) & 0xffff, 0xfffe | 0xffff);
-    !c.is_control() && !unseen && !nobody
+    text.chars()
+        .map(|c| if is_hidden(c) { '\u{fffd}' } else { c })
+        .collect()
 }
 
 /// The text as character data or the value of an attribute.

@@ -1,0 +1,1 @@
+//! Hostile arguments, files and environments of the built binary.
