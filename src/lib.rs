@@ -11,6 +11,7 @@ pub mod collect;
 pub mod explain;
 pub mod fix;
 pub mod import;
+pub mod input;
 pub mod kmod;
 pub mod model;
 pub mod output;

@@ -5,28 +5,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may name. A room that is not here is an error: it has to be thought about.
-const MAY_KNOW: [(&str, &[&str]); 18] = [
+const MAY_KNOW: [(&str, &[&str]); 19] = [
     ("model", &[]),
+    ("input", &[]),
     ("output", &[]),
     ("kmod", &["model"]),
     ("pci", &["model"]),
-    ("profile", &["model"]),
-    ("world", &["model"]),
+    ("profile", &["input", "model"]),
+    ("world", &["input", "model"]),
     ("snapshot", &["kmod", "model", "pci"]),
-    ("collect", &["kmod", "model", "pci", "world"]),
-    ("import", &["model", "pci"]),
+    ("collect", &["input", "kmod", "model", "pci", "world"]),
+    ("import", &["input", "model", "pci"]),
     ("topo", &["model"]),
     ("check", &["kmod", "model", "output", "profile", "topo"]),
     ("explain", &["check", "model"]),
     ("fix", &["check", "kmod", "model", "pci", "topo", "world"]),
-    ("probe", &["model", "output", "topo"]),
+    ("probe", &["input", "model", "output", "topo"]),
     ("render", &["model", "output", "topo"]),
     ("cli", &["model", "output", "profile", "render"]),
     (
         "cmd",
         &[
-            "check", "cli", "collect", "explain", "fix", "import", "model", "output", "pci", "probe", "profile",
-            "render", "snapshot", "topo", "world",
+            "check", "cli", "collect", "explain", "fix", "import", "input", "model", "output", "pci", "probe",
+            "profile", "render", "snapshot", "topo", "world",
         ],
     ),
     ("main", &["cli", "cmd", "output", "probe", "world"]),

@@ -65,10 +65,10 @@ fn a_profile_that_is_none() {
     fs::write(&file, "name = \"mine\"\nabout = \"\"\ncolour = 1\n").expect("a file");
     refuses(
         &run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]),
-        &["line 3", "colour"],
+        &["line 3, column 1: unknown key, expected one of `name`"],
     );
     let said = run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]).stderr;
-    assert_eq!(said.matches("unknown field").count(), 1, "said twice: {said}");
+    assert_eq!(said.matches("unknown key").count(), 1, "said twice: {said}");
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn users_have_profiles_of_their_own() {
     let wrong = ask("wrong");
     assert_eq!(wrong.code, 2);
     assert!(
-        wrong.stderr.contains("line 5") && wrong.stderr.contains("sevrity"),
+        wrong.stderr.contains("line 5") && wrong.stderr.contains("expected `severity` or `required`"),
         "{}",
         wrong.stderr
     );

@@ -343,7 +343,7 @@ fn hostile_documents_end_early() {
         (
             "version",
             "<topology version=\"7.0\"></topology>".to_owned(),
-            "version 7.0",
+            "version 7;",
         ),
         ("second", format!("{machine}{end}<topology/>"), "outermost"),
         (

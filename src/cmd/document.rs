@@ -1,14 +1,14 @@
 //! Files that describe a machine: read whole, within limits, compressed or not.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Deserialize;
 
+use crate::input::{self, json_error};
 use crate::model::{MOST_PATHS, SNAPSHOT_SCHEMA, Snapshot};
 
 /// The largest document: the hexadecimal dump of five thousand functions.
@@ -25,7 +25,7 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     let bytes = match file == Path::new("-") {
         true => limited(io::stdin().lock()),
-        false => limited(File::open(file)?),
+        false => limited(input::open(file)?),
     }?;
     if !bytes.starts_with(&ZSTD) {
         return Ok(bytes);
@@ -78,17 +78,22 @@ pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
             MOST_SNAPSHOT >> 20
         );
     }
-    let head: Head = serde_json::from_slice(bytes).context("it begins as JSON and is none")?;
+    let head: Head = serde_json::from_slice(bytes)
+        .map_err(|error| anyhow!("it begins as JSON and cannot be read: {}", json_error(&error)))?;
     match head.schema.as_deref() {
-        Some(SNAPSHOT_SCHEMA) => Ok(Some(
-            serde_json::from_slice(bytes).with_context(|| format!("it says {SNAPSHOT_SCHEMA} and is none"))?,
-        )),
+        Some(SNAPSHOT_SCHEMA) => {
+            Ok(Some(serde_json::from_slice(bytes).map_err(|error| {
+                anyhow!("it says {SNAPSHOT_SCHEMA} and is none: {}", json_error(&error))
+            })?))
+        }
         Some(other) if other.starts_with("gdr.snapshot/") => {
+            let other = other
+                .strip_prefix("gdr.snapshot/")
+                .and_then(|version| version.parse::<u32>().ok());
+            let other = other.map_or_else(|| "another".to_owned(), |version| format!("gdr.snapshot/{version}"));
             bail!("its schema is {other}; this gdr reads {SNAPSHOT_SCHEMA}: use the gdr that took it, or a newer one")
         }
-        Some(other) => {
-            bail!("its schema is {other}: that is no record of a machine; take one with 'gdr snapshot -o FILE'")
-        }
+        Some(_) => bail!("its schema is not {SNAPSHOT_SCHEMA}; take a snapshot with 'gdr snapshot -o FILE'"),
         None => bail!("it is JSON that names no schema; take a snapshot with 'gdr snapshot -o FILE'"),
     }
 }

@@ -1,7 +1,6 @@
 //! `gdr explain`.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use super::profiles::expectations;
 use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
+use crate::input;
 use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, SymptomMatch};
 use crate::output;
 use crate::profile::Expectations;
@@ -151,7 +151,7 @@ fn reading(asked: &Asked, global: &Global) -> anyhow::Result<(Reading, bool)> {
         Asked::Text(text) => Ok(read(&mut text.as_bytes())?),
         Asked::File(file) => {
             let name = file.to_string_lossy();
-            let mut opened = File::open(file).with_context(|| format!("'{name}' cannot be opened"))?;
+            let mut opened = input::open(Path::new(file)).with_context(|| format!("'{name}' cannot be opened"))?;
             read(&mut opened).with_context(|| format!("'{name}' cannot be read"))
         }
         Asked::Input => {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use crate::check;
+use crate::input;
 use crate::model::Shares;
 use crate::profile::{Expectations, Profile, SHIPPED};
 
@@ -79,7 +80,7 @@ fn directories() -> Vec<PathBuf> {
 fn read(file: &Path) -> anyhow::Result<String> {
     const MOST: u64 = 1 << 20;
     let unreadable = || format!("the profile {} cannot be read", file.display());
-    let opened = std::fs::File::open(file).with_context(unreadable)?;
+    let opened = input::open(file).with_context(unreadable)?;
     let mut text = String::new();
     std::io::Read::read_to_string(&mut std::io::Read::take(opened, MOST + 1), &mut text).with_context(unreadable)?;
     if text.len() as u64 > MOST {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::ImportError;
 use super::limits::{FUNCTIONS, ROWS, at_most};
+use crate::input::json_error;
 use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, RdmaDevice, Why};
 use crate::pci::{Depth, decode, parse_place};
 
@@ -38,8 +39,8 @@ pub fn is_one(bytes: &[u8]) -> bool {
 
 /// What a dump tells.
 pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
-    let Functions(mut functions) =
-        serde_json::from_slice(bytes).map_err(|error| ImportError::Malformed(format!("rdma_topo's dump: {error}")))?;
+    let Functions(mut functions) = serde_json::from_slice(bytes)
+        .map_err(|error| ImportError::Malformed(format!("rdma_topo's dump: {}", json_error(&error))))?;
     functions.sort_by_key(|function| function.device.bdf);
     if let Some(twice) = functions
         .windows(2)
@@ -198,7 +199,7 @@ impl Function {
     fn of(item: Item<'_>) -> Result<Self, String> {
         let path = Path::new(item.realpath.as_ref());
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let bdf: Bdf = name.parse().map_err(|error| format!("its realpath: {error}"))?;
+        let bdf: Bdf = name.parse().map_err(|_| "its realpath does not end in a PCI address")?;
         let space = unpacked(&item.config, CONFIG).ok_or("its config is no base64 of at most 4096 deflated bytes")?;
         let vpd = match &item.vpd {
             Some(text) => unpacked(text, VPD).ok_or("its vpd is no base64 of at most 32768 deflated bytes")?,

@@ -13,6 +13,7 @@ use super::rdma::control::Message;
 use super::request::{Request, Target};
 use super::verdict::Subject;
 use super::watch::{Ended, Interrupts, Output, Wire, watch};
+use crate::input::pass_environment;
 use crate::model::{Bdf, Host, NumaNode, PROBE_SCHEMA, ProbeReport, ProbeResult, ProbedEnd};
 
 /// What every probe is asked.
@@ -271,6 +272,7 @@ impl Children<'_> {
     ) -> Result<Ran, ProbeError> {
         // The file this process runs from, even where it has been replaced or its path is out of reach.
         let mut command = Command::new("/proc/self/exe");
+        pass_environment(&mut command);
         command.arg(CHILD).arg(serde_json::to_string(request)?);
         if std::env::var_os("CUDA_DEVICE_ORDER").is_none() {
             command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");

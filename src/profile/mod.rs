@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::input::toml_error;
 use crate::model::{Severity, Shares};
 pub use firmware::{Minimum, minimum_firmware};
 
@@ -74,13 +75,12 @@ pub struct Expectation {
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The text is not a profile.
-    #[error("profile {name} is not one that gdr can use")]
+    #[error("profile {name} is not one that gdr can use: {what}")]
     Text {
         /// The profile's name or file.
         name: String,
         /// What and where.
-        #[source]
-        source: toml::de::Error,
+        what: String,
     },
     /// It asks something of a check that does not exist.
     #[error("profile {name}: there is no check '{id}'; gdr doctor --list names them all")]
@@ -105,9 +105,9 @@ pub enum ProfileError {
 impl Profile {
     /// Reads a profile. `known` tells whether a check of that id, or a family of that name, exists.
     pub fn parse(name: &str, text: &str, known: impl Fn(&str) -> bool) -> Result<Self, ProfileError> {
-        let profile: Self = toml::from_str(text).map_err(|source| ProfileError::Text {
+        let profile: Self = toml::from_str(text).map_err(|error| ProfileError::Text {
             name: name.to_owned(),
-            source,
+            what: toml_error(&error, text),
         })?;
         if let Some((key, share)) = profile.probe.wrong() {
             return Err(ProfileError::Share {
@@ -207,9 +207,11 @@ mod tests {
     #[test]
     fn an_unknown_key_is_an_error_that_names_the_line() {
         let text = "name = \"x\"\nabout = \"y\"\n[checks.\"gpu.present\"]\nsevrity = \"error\"\n";
-        let error = parse(text).expect_err("a misspelt key");
-        let error = std::error::Error::source(&error).expect("what and where").to_string();
-        assert!(error.contains("line 4") && error.contains("sevrity"), "{error}");
+        let error = parse(text).expect_err("a misspelt key").to_string();
+        assert!(
+            error.contains("line 4, column 1: unknown key, expected `severity` or `required`"),
+            "{error}"
+        );
     }
 
     #[test]

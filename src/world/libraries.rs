@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::child::Running;
+use crate::input::{json_error, pass_environment};
 use crate::model::{
     CudaOutcome, Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability, RecordedLibraries,
     RegistrationOutcome, VerbsOutcome, Why,
@@ -292,6 +293,7 @@ fn start<T>(library: Library, want: &impl Serialize, shown: Option<&str>, patien
         let want = serde_json::to_string(want)?;
         // The file this process runs from, even where it has been replaced or its path is out of reach.
         let mut command = Command::new("/proc/self/exe");
+        pass_environment(&mut command);
         // The facts are the machine's: what this process was left to see of its GPUs is no part of them.
         if library.child == CUDA.child {
             match shown {
@@ -314,7 +316,10 @@ impl<T: DeserializeOwned> Reading<T> {
             State::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
             State::Laid(bytes) => answered(serde_json::from_slice(&bytes).map_err(|error| {
                 let Library { laid, name, .. } = self.library;
-                (Why::Broken, format!("{laid} holds no answer of {name}: {error}"))
+                (
+                    Why::Broken,
+                    format!("{laid} holds no answer of {name}: {}", json_error(&error)),
+                )
             })),
             State::Recorded(answer) => answer,
             State::Failed(error) => answered(Err((Why::Broken, format!("its reader could not be started: {error}")))),
@@ -354,7 +359,10 @@ fn wait<T: DeserializeOwned>(mut running: Running, patience: Duration, library: 
             let status = running.status().map_err(trouble)?;
             Err((
                 Why::Broken,
-                format!("{library} ended its reader ({status}) or spoilt its answer ({error})"),
+                format!(
+                    "{library} ended its reader ({status}) or spoilt its answer ({})",
+                    json_error(&error)
+                ),
             ))
         }
     }

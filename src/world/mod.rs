@@ -4,6 +4,7 @@
 //! Collectors take `&World` and nothing else, so that they run the same on every kind of world.
 
 mod child;
+mod command;
 mod files;
 mod hands;
 mod host;

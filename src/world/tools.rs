@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Files;
 use super::child::Running;
+use super::command::with_clean_environment;
 use crate::model::{Fact, LibraryAnswer, ToolOutput, Why};
 
 /// Finds tools by name in the directories where a distribution puts them, and runs those that only read.
@@ -83,7 +83,7 @@ impl Tools {
     /// What a tool that only reads prints to standard output, as far as `keep` keeps it (what is kept, kept again, is the
     /// same), and how it ends; none where it is not installed. An error is why there is no answer, and a sentence about it.
     ///
-    /// It is started by its absolute path, without input, in no other language than C, and killed at the deadline.
+    /// It is started by its absolute path, without input and without the caller's environment, and killed at the deadline.
     pub fn output(
         &self,
         files: &dyn Files,
@@ -146,9 +146,8 @@ impl Tools {
 }
 
 fn run(path: &Path, arguments: &[&str], patience: Duration) -> io::Result<ToolOutput> {
-    let mut command = Command::new(path);
-    command.args(arguments).env("LC_ALL", "C");
-    let mut running = Running::start(&mut command, patience)?;
+    let mut command = with_clean_environment(path);
+    let mut running = Running::start(command.args(arguments), patience)?;
     let text = String::from_utf8_lossy(&running.output()?).into_owned();
     let code = running.status()?.code();
     Ok(ToolOutput { code, text })

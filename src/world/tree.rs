@@ -93,18 +93,14 @@ impl Tree {
 
 impl Files for Tree {
     fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
+        // Opening a device can do something: a watchdog starts. The kernel has none where a file should be; an archive may.
+        if self.how != How::Plain {
+            is_regular(&self.open_at(Question::Open, path, OFlags::PATH)?, path)?;
+        }
         // Without NONBLOCK a pipe that lies where a file should be would hold us until somebody writes.
         let file = self.open_at(Question::Open, path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-        let error = |source| FileError::new(Question::Open, path, source);
-        let stat = sys::fstat(&file).map_err(|errno| error(errno.into()))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok(Box::new(Open(file))),
-            FileType::Directory => Err(error(io::ErrorKind::IsADirectory.into())),
-            _ => Err(error(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "it is not a regular file",
-            ))),
-        }
+        is_regular(&file, path)?;
+        Ok(Box::new(Open(file)))
     }
 
     fn read_link(&self, path: &Path) -> Result<PathBuf, FileError> {
@@ -162,6 +158,19 @@ impl Files for Tree {
         }
         let both = sys::Access::READ_OK | sys::Access::WRITE_OK;
         Fact::Known(sys::accessat(&self.root, relative(path), both, AtFlags::EACCESS).is_ok())
+    }
+}
+
+fn is_regular(file: &OwnedFd, path: &Path) -> Result<(), FileError> {
+    let error = |source| FileError::new(Question::Open, path, source);
+    let stat = sys::fstat(file).map_err(|errno| error(errno.into()))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(error(io::ErrorKind::IsADirectory.into())),
+        _ => Err(error(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is not a regular file",
+        ))),
     }
 }
 
@@ -269,6 +278,28 @@ mod tests {
         for tree in both(&dir) {
             assert!(tree.read(Path::new("/sys/pipe")).is_err());
             assert!(tree.read(Path::new("/sys/a")).is_err());
+        }
+    }
+
+    /// A node of a driver that does not exist answers an open with ENXIO: one that is not opened does not.
+    #[test]
+    fn a_device_is_not_even_opened() {
+        let dir = laid_out();
+        let node = dir.path().join("root/sys/device");
+        let made = sys::mknodat(
+            sys::CWD,
+            &node,
+            FileType::CharacterDevice,
+            Mode::RUSR,
+            sys::makedev(4095, 1),
+        );
+        if made.is_err() {
+            // Only root may make one.
+            return;
+        }
+        for tree in both(&dir) {
+            let error = tree.read(Path::new("/sys/device")).expect_err("no file").sentence();
+            assert_eq!(error, "cannot open /sys/device: it is not a regular file");
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::collect::read::{self, broken};
+use crate::input::json_error;
 use crate::kmod::initramfs::{self, Reading};
 use crate::model::{Fact, FileKind, Initramfs, Note};
 use crate::world::Files;
@@ -152,7 +153,7 @@ fn image(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<In
     });
     match text.as_deref().map(serde_json::from_str) {
         Ok(Ok(found)) => Fact::Known(found),
-        Ok(Err(error)) => broken(notes, path, format!("its record is none: {error}")),
+        Ok(Err(error)) => broken(notes, path, format!("its record is none: {}", json_error(&error))),
         Err(error) => read::unread(notes, error),
     }
 }

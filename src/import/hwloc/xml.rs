@@ -133,7 +133,8 @@ pub fn read(bytes: &[u8]) -> Result<Document, ImportError> {
             }
             Ok(Event::Eof) => break,
             Ok(_) => {}
-            Err(error) => return Err(malformed(reader.error_position(), &error.to_string())),
+            // The error's own words repeat names of the text.
+            Err(_) => return Err(malformed(reader.error_position(), "it is not well-formed")),
         }
     }
     building.finish(bytes.len() as u64)
@@ -335,10 +336,11 @@ fn version(given: &Attributes) -> Result<Version, String> {
     match given.get("version").split('.').next() {
         Some("" | "1" | "2") => Ok(Version::Numbers),
         Some("3") => Ok(Version::Bits),
-        _ => Err(format!(
-            "its format has version {}; gdr reads those of hwloc 1, 2 and 3",
-            given.get("version").chars().take(LONGEST).collect::<String>()
-        )),
+        other => {
+            let version = other.and_then(|number| number.parse::<u32>().ok());
+            let version = version.map_or_else(|| "another version".to_owned(), |number| format!("version {number}"));
+            Err(format!("its format has {version}; gdr reads those of hwloc 1, 2 and 3"))
+        }
     }
 }
 
@@ -363,7 +365,7 @@ impl Attributes {
     fn of(start: &BytesStart<'_>) -> Result<Self, String> {
         let mut all = Vec::new();
         for attribute in start.attributes().with_checks(false) {
-            let attribute = attribute.map_err(|error| error.to_string())?;
+            let attribute = attribute.map_err(|_| "an attribute is not well-formed")?;
             if all.len() == ATTRIBUTES {
                 return Err(format!("an element has more than {ATTRIBUTES} attributes"));
             }
@@ -371,7 +373,8 @@ impl Attributes {
             if all.iter().any(|(other, _)| *other == name) {
                 return Err("an element has the same attribute twice".to_owned());
             }
-            let value = quick_xml::escape::unescape(&attribute.value).map_err(|error| error.to_string())?;
+            let value = quick_xml::escape::unescape(&attribute.value)
+                .map_err(|_| "an attribute holds an entity that hwloc does not write")?;
             all.push((name, value.into_owned()));
         }
         Ok(Self(all))

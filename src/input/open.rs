@@ -1,0 +1,151 @@
+//! Opens a file without waiting for anybody and without touching a device.
+
+use std::fs::{File, FileType, Metadata};
+use std::io::{self, Read};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+
+/// How long a named pipe may be silent.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// An open file or pipe.
+#[derive(Debug)]
+pub struct Input {
+    file: File,
+    /// A pipe is given up when it is silent for so long.
+    silence: Option<Duration>,
+}
+
+/// Opens a regular file or a pipe for reading. Opening a device can do something: a watchdog starts.
+pub fn open(path: &Path) -> io::Result<Input> {
+    open_with(path, SILENCE)
+}
+
+fn open_with(path: &Path, silence: Duration) -> io::Result<Input> {
+    is_readable(&std::fs::metadata(path)?)?;
+    // Without NONBLOCK a pipe that nobody writes to is waited for here.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::options()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    // Somebody may have put something else in its place.
+    let metadata = file.metadata()?;
+    is_readable(&metadata)?;
+    Ok(Input {
+        file,
+        silence: metadata.file_type().is_fifo().then_some(silence),
+    })
+}
+
+fn is_readable(metadata: &Metadata) -> io::Result<()> {
+    let kind: FileType = metadata.file_type();
+    let what = match () {
+        () if kind.is_file() || kind.is_fifo() => return Ok(()),
+        () if kind.is_dir() => "it is a directory",
+        () if kind.is_char_device() || kind.is_block_device() => "it is a device; '-' reads standard input",
+        () => "it is neither a file nor a pipe",
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+}
+
+impl Read for Input {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let Some(silence) = self.silence else {
+            return self.file.read(out);
+        };
+        loop {
+            let mut waiting = [PollFd::from_borrowed_fd(self.file.as_fd(), PollFlags::IN)];
+            let timeout = Timespec {
+                tv_sec: i64::try_from(silence.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: silence.subsec_nanos().into(),
+            };
+            match poll(&mut waiting, Some(&timeout)) {
+                Ok(0) => {
+                    let what = format!("nothing came from this pipe for {} s", silence.as_secs_f64());
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+                }
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            match self.file.read(out) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                answer => return answer,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use rustix::fs::{CWD, Mode, mknodat};
+
+    use super::*;
+
+    fn pipe(directory: &Path) -> std::path::PathBuf {
+        let path = directory.join("pipe");
+        mknodat(CWD, &path, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        path
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_writes_to_is_given_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = pipe(directory.path());
+        let begun = Instant::now();
+        let mut input = open_with(&path, Duration::from_millis(100)).expect("it opens");
+        let error = input.read(&mut [0; 10]).expect_err("silence");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        // So is one that somebody holds open.
+        let _writer = File::options().write(true).open(&path).expect("the other end");
+        let error = input.read(&mut [0; 10]).expect_err("silence");
+        assert_eq!(error.to_string(), "nothing came from this pipe for 0.1 s");
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_pipe_is_read_to_its_end() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = pipe(directory.path());
+        let mut input = open(&path).expect("it opens");
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            let mut file = File::options().write(true).open(path).expect("the other end");
+            for piece in ["one ", "two"] {
+                std::io::Write::write_all(&mut file, piece.as_bytes()).expect("written");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let mut text = String::new();
+        input.read_to_string(&mut text).expect("all of it");
+        assert_eq!(text, "one two");
+        writer.join().expect("it wrote");
+    }
+
+    #[test]
+    fn neither_a_device_nor_a_directory_nor_a_socket_is_read() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        for (path, what) in [
+            (Path::new("/dev/zero"), "it is a device"),
+            (directory.path(), "it is a directory"),
+            (&socket, "it is neither a file nor a pipe"),
+        ] {
+            let error = open(path).expect_err("no file").to_string();
+            assert!(error.starts_with(what), "{error}");
+        }
+        assert_eq!(
+            open(Path::new("/no/such/file")).expect_err("none").kind(),
+            io::ErrorKind::NotFound
+        );
+    }
+}

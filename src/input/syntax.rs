@@ -1,0 +1,159 @@
+//! What a parser's error may say: the place, the kind of error, and words that are our own.
+
+/// Beginnings of messages that gdr's own readers give: they hold nothing of the text.
+const OWN: [&str; 4] = ["more than ", "it lists more than ", "not an even number", "function "];
+
+/// What is wrong with a text that should be JSON.
+pub fn json_error(error: &serde_json::Error) -> String {
+    let place = format!("line {}, column {}", error.line(), error.column());
+    if error.is_eof() {
+        return format!("{place}: the text ends in the middle");
+    }
+    if !error.is_data() {
+        return format!("{place}: not valid JSON");
+    }
+    let text = error.to_string();
+    let message = text
+        .rsplit_once(" at line ")
+        .map_or(text.as_str(), |(message, _)| message);
+    format!("{place}: {}", kind(message))
+}
+
+/// What is wrong with this text, which should be TOML.
+pub fn toml_error(error: &toml::de::Error, text: &str) -> String {
+    let at = error.span().map_or(0, |span| span.start);
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    let what = match text.parse::<toml::Table>() {
+        Ok(_) => kind(error.message()),
+        Err(_) => "not valid TOML".to_owned(),
+    };
+    format!("line {line}, column {column}: {what}")
+}
+
+/// The kind of an error of serde's, with what was expected: that part is ours, and comes last.
+fn kind(message: &str) -> String {
+    let expected = || match message.rsplit_once(", expected ") {
+        Some((_, expected))
+            if !message.ends_with("there are no fields") && !message.ends_with("there are no variants") =>
+        {
+            format!(", expected {expected}")
+        }
+        _ => String::new(),
+    };
+    let known = [
+        ("unknown field `", "unknown key"),
+        ("unknown variant `", "unknown value"),
+        ("invalid type: ", "wrong type"),
+        ("invalid value: ", "wrong value"),
+        ("invalid length ", "wrong number of values"),
+    ];
+    if let Some((_, what)) = known.iter().find(|(start, _)| message.starts_with(start)) {
+        return format!("{what}{}", expected());
+    }
+    // The names in these are our own: what is missing is not in the text.
+    let is_ours = ["missing field `", "duplicate field `"]
+        .iter()
+        .chain(&OWN)
+        .any(|start| message.starts_with(start));
+    match is_ours {
+        true => message.replace("field", "key"),
+        false => "a value that gdr does not accept".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only errors are wanted")]
+    struct Page {
+        title: String,
+        #[serde(default)]
+        kind: Kind,
+        #[serde(default)]
+        none: None,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    enum Kind {
+        #[default]
+        Short,
+        Long,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct None {}
+
+    fn toml(text: &str) -> String {
+        toml_error(&toml::from_str::<Page>(text).expect_err("it is wrong"), text)
+    }
+
+    fn json(text: &str) -> String {
+        json_error(&serde_json::from_str::<Page>(text).expect_err("it is wrong"))
+    }
+
+    #[test]
+    fn toml_is_told_by_place_and_kind() {
+        assert_eq!(
+            toml("root:$6$secret:1:2\nuser:*:3\n"),
+            "line 1, column 19: not valid TOML"
+        );
+        assert_eq!(
+            toml("title = 'a'\nsecret = 1\n"),
+            "line 2, column 1: unknown key, expected one of `title`, `kind`, `none`"
+        );
+        assert_eq!(
+            toml("title = 'a'\nkind = 'secret'\n"),
+            "line 2, column 8: unknown value, expected `Short` or `Long`"
+        );
+        assert_eq!(
+            toml("title = [ 'secret' ]\n"),
+            "line 1, column 9: wrong type, expected a string"
+        );
+        assert_eq!(toml("kind = 'Long'\n"), "line 1, column 1: missing key `title`");
+    }
+
+    #[test]
+    fn json_is_told_by_place_and_kind() {
+        assert_eq!(json("root:secret"), "line 1, column 1: not valid JSON");
+        assert_eq!(
+            json("{\"title\": \"a\",\n \"secret\": 1}"),
+            "line 2, column 9: unknown key, expected one of `title`, `kind`, `none`"
+        );
+        assert_eq!(
+            json("{\"title\": {\"secret\": 1}}"),
+            "line 1, column 10: wrong type, expected a string"
+        );
+    }
+
+    #[test]
+    fn words_that_imitate_a_message_are_not_repeated() {
+        for key in [
+            "a, expected secret",
+            "missing field `secret`",
+            "more than secret",
+            "x at line 1 column 1 secret",
+        ] {
+            for text in [
+                toml(&format!("title = 'a'\n[none]\n'{key}' = 1\n")),
+                toml(&format!("title = 'a'\n'{key}' = 1\n")),
+            ] {
+                assert!(!text.contains("secret"), "{text}");
+            }
+            for text in [
+                json(&format!("{{\"title\": \"a\", \"none\": {{\"{key}\": 1}}}}")),
+                json(&format!("{{\"title\": \"a\", \"kind\": \"{key}\"}}")),
+                json(&format!("{{\"title\": \"a\", \"{key}\": 1}}")),
+            ] {
+                assert!(!text.contains("secret"), "{text}");
+            }
+        }
+    }
+}
