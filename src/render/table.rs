@@ -187,7 +187,7 @@ fn one(view: &View<'_>, m: &Match) -> String {
     let row = &rows[m.row];
     let verdict = view.style.paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
     let Some(pick) = m.pick else {
-        return format!("{}: {verdict}: {}\n", row.name, m.reason);
+        return format!("{}: {verdict}: {}\n", row.name, printable(&m.reason));
     };
     let others: Vec<&str> = m
         .best
@@ -203,7 +203,7 @@ fn one(view: &View<'_>, m: &Match) -> String {
         "{} -> {}{also}: {verdict}: {}",
         row.name,
         rows[pick].name,
-        tail(&m.reason)
+        printable(tail(&m.reason))
     );
     if let Ok(path) = between(view.facts, view.forest, view.topology, m.row, pick) {
         if let Some(narrow) = path.bottleneck.known() {

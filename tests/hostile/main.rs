@@ -6,6 +6,7 @@ mod support;
 
 mod arguments;
 mod document;
+mod grammar;
 mod page;
 mod text;
 

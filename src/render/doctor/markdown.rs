@@ -68,7 +68,8 @@ fn plain(text: &str) -> String {
     let mut rest = text.trim_start();
     // At its beginning a dash, a plus or a number makes a list, and equals signs make a heading of the line before.
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    let at_list = rest[digits..].starts_with(['.', ')']) && digits > 0;
+    let after = &rest[digits..];
+    let at_list = digits > 0 && (matches!(after, "." | ")") || after.starts_with(". ") || after.starts_with(") "));
     if at_list || rest.starts_with(['-', '+', '=']) {
         let (number, after) = rest.split_at(digits);
         out.push_str(number);
@@ -137,6 +138,8 @@ mod tests {
         assert_eq!(plain("- a - b"), "\\- a - b");
         assert_eq!(plain("==="), "\\===");
         assert_eq!(plain("2 GPUs"), "2 GPUs");
+        assert_eq!(plain("6.8.0"), "6.8.0");
+        assert_eq!(plain("1)"), "1\\)");
         assert_eq!(plain("see http://a or WWW.b"), "see http\\://a or WWW\\.b");
         assert_eq!(plain("0000:02:00.0"), "0000:02:00.0");
     }

@@ -51,7 +51,7 @@ fn header(report: &Report<'_>, style: Style) -> String {
     };
     let title = wrap(&format!("gdr doctor: {}{what}", parts.join(", ")), style.width, 0, "  ");
     let profiles = wrap(
-        &format!("ready for: {}", report.profiles.join(", ")),
+        &printable(&format!("ready for: {}", report.profiles.join(", "))),
         style.width,
         0,
         "  ",

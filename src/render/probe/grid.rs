@@ -2,10 +2,13 @@
 
 use super::INDENT;
 use crate::render::Style;
-use crate::render::text::Tone;
+use crate::render::text::{Tone, printable};
 
 /// A heading, column heads, and rows of the same width.
 pub fn grid(title: &str, head: &[String], rows: &[Vec<String>], style: Style) -> String {
+    // Cells name devices, and what another machine says of its own.
+    let clean = |cells: &[String]| -> Vec<String> { cells.iter().map(|cell| printable(cell)).collect() };
+    let (head, rows) = (&clean(head), &rows.iter().map(|row| clean(row)).collect::<Vec<_>>());
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells

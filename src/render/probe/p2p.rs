@@ -5,6 +5,7 @@ use super::grid::grid;
 use super::{INDENT, figure, size};
 use crate::model::{ProbeReport, ProbeResult, ProbedGpu, ProbedPair};
 use crate::render::Style;
+use crate::render::text::printable;
 
 /// The matrices: the name of the results, their heading, and whether the share of the link is told.
 const MATRICES: [(&str, &str, bool); 9] = [
@@ -167,7 +168,7 @@ fn together(report: &ProbeReport) -> String {
     for (name, words) in ways {
         for result in report.results.iter().filter(|result| result.name == name) {
             if let Some(median) = result.median {
-                let subject = result.subject.split(" (").next().unwrap_or_default();
+                let subject = printable(result.subject.split(" (").next().unwrap_or_default());
                 text.push_str(&format!("{INDENT}{subject} {words}: {} GB/s\n", figure(median)));
             }
         }

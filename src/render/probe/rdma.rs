@@ -54,7 +54,7 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
 
 fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style: Style) -> String {
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &printable(subject)));
-    let mut add = |line: &str| text.push_str(&format!("{INDENT}{}\n", wrap(line, style.width, 2, "    ")));
+    let mut add = |line: &str| text.push_str(&format!("{INDENT}{}\n", wrap(&printable(line), style.width, 2, "    ")));
     let (near, far) = subject.split_once(" -> ").unwrap_or((subject, subject));
     let ends = |far: bool, subject: &str| {
         let of = move |end: &&ProbedEnd| end.far == far && end.subject == subject;
@@ -96,7 +96,7 @@ fn place(end: &ProbedEnd, which: &str) -> String {
         "sim" => "memory of a SIMULATED GPU".to_owned(),
         _ => format!("memory of {gpu}"),
     });
-    printable(&parts.join(", "))
+    parts.join(", ")
 }
 
 /// How a card reaches a GPU's memory.
@@ -114,7 +114,7 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
         None => {}
     }
     let refused = end.roads.iter().filter(|road| road.outcome == BackendOutcome::Refused);
-    lines.extend(refused.map(|road| printable(&format!("not by {}: {}", road.backend, road.why))));
+    lines.extend(refused.map(|road| format!("not by {}: {}", road.backend, road.why)));
     lines
 }
 

@@ -45,7 +45,7 @@ fn figure(subject: &str, name: &str, bytes: u64, unit: &str, median: f64) -> Pro
 }
 
 /// One GPU and two cards.
-fn cards() -> ProbeReport {
+pub fn cards() -> ProbeReport {
     let (near, far) = ("GPU0 mlx5_0:1", "GPU0 mlx5_1:1");
     ProbeReport {
         probe: "rdma".to_owned(),

@@ -52,7 +52,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
 fn chapter(report: &ProbeReport, gpu: &ProbedGpu, results: &[&ProbeResult], style: Style) -> String {
     let title = format!("{}: {}", printable(&gpu.subject), printable(&gpu.name));
     let mut text = format!("{}\n", style.paint(Tone::Strong, &title));
-    let mut add = |line: &str| text.push_str(&format!("{INDENT}{}\n", wrap(line, style.width, 2, "    ")));
+    let mut add = |line: &str| text.push_str(&format!("{INDENT}{}\n", wrap(&printable(line), style.width, 2, "    ")));
     for line in how(gpu) {
         add(&line);
     }
@@ -89,25 +89,25 @@ fn chapter(report: &ProbeReport, gpu: &ProbedGpu, results: &[&ProbeResult], styl
 fn how(gpu: &ProbedGpu) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(backend) = &gpu.backend {
-        let mut line = format!("mapped by {}", printable(backend));
+        let mut line = format!("mapped by {backend}");
         if let Some(mapping) = &gpu.mapping {
             line.push_str(&format!(", {}", mapping.replace('_', "-")));
         }
         if let (Some(write), Some(read)) = (&gpu.write_kernel, &gpu.read_kernel) {
             line.push_str(&format!("; copy kernels: {write} to the GPU, {read} from it"));
         }
-        lines.push(printable(&line));
+        lines.push(line);
     }
     for choice in gpu
         .backends
         .iter()
         .filter(|choice| choice.outcome == BackendOutcome::Refused)
     {
-        lines.push(printable(&format!("not by {}: {}", choice.backend, choice.why)));
+        lines.push(format!("not by {}: {}", choice.backend, choice.why));
     }
     let usable = gpu.backends.iter();
     for choice in usable.filter(|choice| choice.outcome == BackendOutcome::Usable && gpu.backend.is_none()) {
-        lines.push(printable(&format!("{} would do: {}", choice.backend, choice.why)));
+        lines.push(format!("{} would do: {}", choice.backend, choice.why));
     }
     let link = gpu
         .link
@@ -292,7 +292,7 @@ fn costs(results: &[&ProbeResult], style: Style) -> String {
     );
     for row in rows {
         let what = match row.name.strip_prefix("api.") {
-            Some(call) => call.to_owned(),
+            Some(call) => printable(call),
             None => "round trip with a kernel".to_owned(),
         };
         let what = match (row.bytes, row.name.as_str()) {

@@ -1,7 +1,10 @@
 //! Every format of one report that was written by hand, against what a person wrote it should look like.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
+use super::rdma_tests::cards;
 use super::sample::{SUBJECT, bare, report};
 use super::{curve, svg, table};
 use crate::model::{ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu, ProbedPair};
@@ -359,4 +362,55 @@ fn the_sorts_of_host_memory_stand_side_by_side() {
     assert!(page.contains("best chunk to the GPU: 256 KiB"), "{page}");
     assert!(page.ends_with("up to 55.4 GB/s to the GPU\n"), "{page}");
     assert!(curve(&host(), PLAIN).contains("● pinned memory"));
+}
+
+/// Replaces a string wherever it stands, so that what names each other still does.
+fn replaced(value: &mut Value, old: &str, new: &str) {
+    match value {
+        Value::String(text) if text == old => *text = new.to_owned(),
+        Value::Array(values) => values.iter_mut().for_each(|value| replaced(value, old, new)),
+        Value::Object(values) => values.values_mut().for_each(|value| replaced(value, old, new)),
+        _ => {}
+    }
+}
+
+fn strings(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) => drop(found.insert(text.clone())),
+        Value::Array(values) => values.iter().for_each(|value| strings(value, found)),
+        Value::Object(values) => values.values().for_each(|value| strings(value, found)),
+        _ => {}
+    }
+}
+
+/// What another machine says of itself, and what a library calls a device, may be anything.
+#[test]
+fn whatever_the_strings_no_line_is_forged_and_nothing_is_hidden() {
+    let mut drawn = 0;
+    for report in [report(), two_gpus(), host(), cards()] {
+        let whole = serde_json::to_value(&report).expect("JSON");
+        let mut found = BTreeSet::new();
+        strings(&whole, &mut found);
+        for old in found {
+            let mut hostile = whole.clone();
+            replaced(
+                &mut hostile,
+                &old,
+                &format!("{old}\u{1b}[2J\nFORGED\u{9b}\u{202e}\u{200b}<script>"),
+            );
+            let Ok(hostile) = serde_json::from_value::<ProbeReport>(hostile) else {
+                continue;
+            };
+            for page in [table(&hostile, PLAIN), curve(&hostile, PLAIN), svg(&hostile)] {
+                assert!(!page.lines().any(|line| line.starts_with("FORGED")), "{old}: {page}");
+                assert!(
+                    !page.contains(|c: char| c != '\n' && (c.is_control() || "\u{202e}\u{200b}".contains(c))),
+                    "{old}: {page}"
+                );
+            }
+            assert!(!svg(&hostile).contains("<script"), "{old}");
+            drawn += 1;
+        }
+    }
+    assert!(drawn > 60, "{drawn} reports were drawn");
 }
