@@ -31,9 +31,9 @@ fn main() -> ExitCode {
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(message) => {
-            // Ignored: nobody reads it.
+            // Ignored: stderr is gone.
             let _ = message.print();
-            return ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(cmd::TROUBLE));
+            return ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(cmd::ERROR));
         }
     };
     ExitCode::from(cmd::run(cli, &mut output::stdout(), &mut output::stderr()))

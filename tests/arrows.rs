@@ -195,7 +195,7 @@ fn crate_gpu_is_used_where_it_belongs() {
 fn only_output_writes_to_the_terminal() {
     let may = ["src/cli/style.rs", "src/probe/rdma/channel.rs", "src/main.rs"];
     let mut seen = 0;
-    for (room, path, text) in sources() {
+    for (module, path, text) in sources() {
         let tested = path.components().any(|part| part.as_os_str() == "tests");
         if tested || may.iter().any(|file| path.ends_with(file)) {
             continue;
@@ -206,8 +206,8 @@ fn only_output_writes_to_the_terminal() {
                 .match_indices(writer)
                 .any(|(at, _)| !code[..at].ends_with("output::"));
             assert!(
-                !used || room == "output",
-                "{}: {writer} belongs to room output",
+                !used || module == "output",
+                "{}: {writer} belongs to module output",
                 path.display()
             );
             seen += usize::from(used);

@@ -60,7 +60,7 @@ const FILES: [(&str, &str); 17] = [
 fn holds_no_secret(what: &str, run: &Run) {
     let said = format!("{}{}", run.stdout, run.stderr);
     for secret in SECRETS {
-        assert!(!said.contains(secret), "{what} tells {secret}: {said}");
+        assert!(!said.contains(secret), "{what} prints {secret}: {said}");
     }
     assert!([0, 1, 2, 3].contains(&run.code), "{what}: {said}");
 }

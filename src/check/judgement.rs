@@ -117,7 +117,7 @@ impl Judgement {
         self
     }
 
-    /// Names what mends it: the id of a `gdr fix`, and a command, which is one line. A name in it is a
+    /// Names the fix: its id for `gdr fix`, and a command, which is one line. A name in it is a
     /// [`shell_word`](crate::output::shell_word).
     #[must_use]
     pub fn fix(mut self, id: &str, command: impl Into<String>) -> Self {

@@ -24,13 +24,13 @@ use crate::model::Facts;
 use crate::output::printable;
 
 /// Exit code: usage or internal error.
-pub const TROUBLE: u8 = 2;
+pub const ERROR: u8 = 2;
 
 /// Runs a command and returns its exit code. An error is reported on `err`.
 pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     execute(cli, out, err).unwrap_or_else(|error| {
         remark(err, &format!("{error:#}"));
-        TROUBLE
+        ERROR
     })
 }
 

@@ -1,4 +1,4 @@
-//! Opens a file without waiting for anybody and without touching a device.
+//! Opens a file with a timeout for silent pipes, and without touching a device.
 
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read};
@@ -28,13 +28,13 @@ pub fn open(path: &Path) -> io::Result<Input> {
 
 fn open_with(path: &Path, silence: Duration) -> io::Result<Input> {
     is_readable(&std::fs::metadata(path)?)?;
-    // Without NONBLOCK a pipe that nobody writes to is waited for here.
+    // Without NONBLOCK the call waits until a pipe has a writer.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::options()
         .read(true)
         .custom_flags(flags.bits().cast_signed())
         .open(path)?;
-    // Somebody may have put something else in its place.
+    // The path may lead to something else by now.
     let metadata = file.metadata()?;
     is_readable(&metadata)?;
     Ok(Input {
@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_writes_to_is_given_up() {
+    fn a_pipe_without_a_writer_times_out() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = pipe(directory.path());
         let begun = Instant::now();
         let mut input = open_with(&path, Duration::from_millis(100)).expect("it opens");
         let error = input.read(&mut [0; 10]).expect_err("silence");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        // So is one that somebody holds open.
+        // So does one whose writer is silent.
         let _writer = File::options().write(true).open(&path).expect("the other end");
         let error = input.read(&mut [0; 10]).expect_err("silence");
         assert_eq!(error.to_string(), "nothing came from this pipe for 0.1 s");

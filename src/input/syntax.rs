@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn toml_is_told_by_place_and_kind() {
+    fn toml_errors_say_place_and_kind() {
         assert_eq!(
             toml("root:$6$secret:1:2\nuser:*:3\n"),
             "line 1, column 19: not valid TOML"
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_told_by_place_and_kind() {
+    fn json_errors_say_place_and_kind() {
         assert_eq!(json("root:secret"), "line 1, column 1: not valid JSON");
         assert_eq!(
             json("{\"title\": \"a\",\n \"secret\": 1}"),

@@ -7,7 +7,7 @@ pub fn shell_word(word: &str) -> String {
     quoted(&printable(word))
 }
 
-/// A word as a shell takes it, unchanged; none where it holds characters that nobody would see in a script.
+/// A word as a shell takes it, unchanged; none where it holds characters that a script does not show.
 pub fn exact_word(word: &str) -> Option<String> {
     (!word.contains(is_hidden)).then(|| quoted(word))
 }
@@ -21,7 +21,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// A command that prints this text, each of its lines on a line of its own: a line of the text cannot be taken for one of the script.
-/// What nobody would see is written as an escape of printf's `%b`.
+/// Hidden characters are written as escapes of printf's `%b`.
 pub fn print_exactly(text: &str) -> String {
     let is_escaped = |c: char| is_hidden(c) && c != '\n' && c != '\t';
     let conversion = if text.contains(is_escaped) { "%b" } else { "%s" };

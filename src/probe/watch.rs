@@ -1,7 +1,7 @@
 //! The child that touches the hardware, and the deadline of each of its steps: a driver that hangs ends with a message.
 //!
 //! The child is this binary again. It is killed where a step outlasts its patience or a person presses Ctrl-C; what it
-//! told until then is kept. It may be stuck in the kernel: then nobody waits for it.
+//! reported until then is kept. It may be stuck in the kernel: then nobody waits for it.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -29,9 +29,9 @@ const LONGEST_MESSAGE: usize = 4096;
 
 /// What comes from a child.
 pub enum Output {
-    /// What it tells of its work.
+    /// A report of its work.
     Event(Event),
-    /// A line of its standard error: libraries write there what they like.
+    /// A line of its standard error: libraries write there, too.
     Message(String),
 }
 
@@ -86,7 +86,7 @@ pub fn watch(
     interrupts: &Interrupts,
     wire: Option<Wire>,
     patience: Duration,
-    told: &mut dyn FnMut(Output),
+    report: &mut dyn FnMut(Output),
 ) -> io::Result<Ended> {
     let (hears, stop) = match wire {
         Some(Wire { hears, stop }) => (hears, Some(stop)),
@@ -118,13 +118,13 @@ pub fn watch(
         interrupts,
         stop.as_ref(),
         patience,
-        told,
+        report,
     );
     // What it wrote before: as much as a pipe holds, because a child that hangs may go on writing.
     for _ in 0..PIPE / CHUNK {
-        messages.read(told);
+        messages.read(report);
     }
-    messages.end(told);
+    messages.end(report);
     ended
 }
 
@@ -135,7 +135,7 @@ fn hear(
     interrupts: &Interrupts,
     stop: Option<&UnixStream>,
     patience: Duration,
-    told: &mut dyn FnMut(Output),
+    report: &mut dyn FnMut(Output),
 ) -> io::Result<Ended> {
     let mut lines = Lines::default();
     let mut step = Step {
@@ -146,7 +146,7 @@ fn hear(
     };
     let mut since = Instant::now();
     loop {
-        messages.read(told);
+        messages.read(report);
         match wait(
             pipe,
             messages,
@@ -162,7 +162,7 @@ fn hear(
         }
         if !lines.read(pipe)? {
             // A child that ends may have more to write than a pipe holds.
-            return Ok(match child.status(patience, &mut || messages.read(told))? {
+            return Ok(match child.status(patience, &mut || messages.read(report))? {
                 Some(status) => Ended::Crashed(step, status),
                 None => Ended::Hung(step),
             });
@@ -175,7 +175,7 @@ fn hear(
                         step = next.clone();
                     }
                     since = Instant::now();
-                    told(Output::Event(event));
+                    report(Output::Event(event));
                 }
                 Err(error) => return Ok(Ended::Garbled(error.to_string())),
             }
@@ -270,7 +270,7 @@ impl Messages {
     }
 
     /// Hands on what there is, if there is anything.
-    fn read(&mut self, told: &mut dyn FnMut(Output)) {
+    fn read(&mut self, report: &mut dyn FnMut(Output)) {
         if let Some(pipe) = &self.pipe
             && self.is_ready()
             && !matches!(self.lines.read(pipe), Ok(true))
@@ -278,24 +278,24 @@ impl Messages {
             self.pipe = None;
         }
         while let Some(line) = self.lines.next() {
-            tell(&line, told);
+            report_line(&line, report);
         }
         if self.lines.0.len() > LONGEST_MESSAGE {
-            self.end(told);
+            self.end(report);
         }
     }
 
     /// Hands on a line without an end.
-    fn end(&mut self, told: &mut dyn FnMut(Output)) {
-        tell(&std::mem::take(&mut self.lines.0), told);
+    fn end(&mut self, report: &mut dyn FnMut(Output)) {
+        report_line(&std::mem::take(&mut self.lines.0), report);
     }
 }
 
-fn tell(line: &[u8], told: &mut dyn FnMut(Output)) {
+fn report_line(line: &[u8], report: &mut dyn FnMut(Output)) {
     let line = String::from_utf8_lossy(&line[..line.len().min(LONGEST_MESSAGE)]);
     let line = line.trim_end();
     if !line.is_empty() {
-        told(Output::Message(line.to_owned()));
+        report(Output::Message(line.to_owned()));
     }
 }
 

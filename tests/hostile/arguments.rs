@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
-use crate::page::trouble;
+use crate::page::problem;
 use crate::support::{Bench, Gdr, Machine};
 
 /// Bytes that an argument may hold; a NUL it may not.
@@ -62,8 +62,8 @@ const COMMANDS: [&str; 34] = [
 
 fn check(what: &str, run: std::process::Output) {
     for (name, page) in [("stdout", &run.stdout), ("stderr", &run.stderr)] {
-        if let Some(trouble) = trouble(page, false) {
-            panic!("{what}: {name}: {trouble}\n{:?}", String::from_utf8_lossy(page));
+        if let Some(problem) = problem(page, false) {
+            panic!("{what}: {name}: {problem}\n{:?}", String::from_utf8_lossy(page));
         }
     }
     let code = run.status.code();
@@ -240,7 +240,7 @@ fn profile(bench: &Bench, directory: &Path, hostile: &str) {
     }
 }
 
-/// What was done to a machine is listed from a file that somebody else may have written.
+/// A journal lists what was done to a machine; another user may have written it.
 #[test]
 fn journals_are_listed_printably() {
     let bench = Bench::of("sound", &serde_json::json!({}));

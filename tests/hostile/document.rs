@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::cases;
 use crate::grammar;
-use crate::page::{trouble, without_colour};
+use crate::page::{problem, without_colour};
 use crate::support::{Gdr, Machine, ended};
 use crate::text::{hostile, hostile_name};
 
@@ -101,8 +101,8 @@ fn examine(document: &str, before: &str) -> Result<(), TestCaseError> {
         let plain = run(command, files, "never");
         let smi = command.contains("nvidia-smi") || command.contains("--p2p");
         for (what, page, smi) in [("stdout", &plain.out, smi), ("stderr", &plain.err, false)] {
-            if let Some(trouble) = trouble(page, smi) {
-                return Err(TestCaseError::fail(format!("{command}: {what}: {trouble}")));
+            if let Some(problem) = problem(page, smi) {
+                return Err(TestCaseError::fail(format!("{command}: {what}: {problem}")));
             }
         }
         if (command.contains("json") || command.ends_with("-o -")) && !plain.out.is_empty() {

@@ -24,7 +24,7 @@ fn is_forbidden(c: char) -> bool {
 }
 
 /// What is wrong with a page; none where all is well. `underlined`: nvidia-smi's own sequences may be in it.
-pub fn trouble(page: &[u8], underlined: bool) -> Option<String> {
+pub fn problem(page: &[u8], underlined: bool) -> Option<String> {
     let Ok(text) = std::str::from_utf8(page) else {
         return Some("it is not UTF-8".to_owned());
     };

@@ -1,4 +1,4 @@
-//! Texts that somebody might put into a name.
+//! Texts that an attacker puts into a name.
 
 use proptest::prelude::*;
 
