@@ -34,5 +34,5 @@ pub use expect::{AcsFinding, Expect};
 pub use kmod::{Kmod, Loaded};
 pub use machine::{Machine, names, recorded};
 pub use need::{Need, need, shared};
-pub use run::{Gdr, Run, ended, gdr};
+pub use run::{Gdr, Run, SafeBinary, ended, gdr};
 pub use scratch::scratch;

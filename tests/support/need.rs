@@ -55,6 +55,8 @@ pub enum Need {
     Mlx5,
     /// A mount namespace of one's own.
     Namespace,
+    /// A home directory that only its user and root may write to, with all above it.
+    SafeHome,
 }
 
 impl Need {
@@ -88,6 +90,7 @@ impl Need {
             }
             Self::Udev => in_path("udevadm"),
             Self::Mlx5 => ["libibverbs.so.1", "libmlx5.so.1"].into_iter().all(is_library),
+            Self::SafeHome => super::SafeBinary::new().is_some(),
             Self::Namespace => {
                 let mut unshare = std::process::Command::new("unshare");
                 unshare.args(["-m", "true"]);
@@ -121,6 +124,7 @@ impl Need {
             Self::Systemd => "systemd's programs are not there (Debian's systemd)".to_owned(),
             Self::Udev => "udevadm is not in PATH (Debian's udev)".to_owned(),
             Self::Mlx5 => "libibverbs.so.1 or libmlx5.so.1 is not installed (Debian's ibverbs-providers)".to_owned(),
+            Self::SafeHome => "others may write to the home directory, or to one above it".to_owned(),
             Self::Namespace => "unshare -m makes no mount namespace here".to_owned(),
         }
     }

@@ -1,7 +1,7 @@
 //! A plan as a shell script: it looks before it writes as gdr does, and stops at the first surprise.
 
 use super::{register, setpci, value};
-use crate::model::{Action, Plan};
+use crate::model::{Action, AttributeWrite, Plan, PlannedCommand, Step};
 
 const HEAD: &str = "#!/bin/sh
 # What 'gdr fix' would do, without its journal: take it back by hand, or let gdr make it.
@@ -23,7 +23,7 @@ pub fn script(plan: &Plan) -> String {
         }
         for step in &repair.steps {
             text.push_str(&format!("\n# {}\n", comment(&step.about)));
-            text.push_str(&commands(&step.action));
+            text.push_str(&commands(step));
         }
         for afterwards in &repair.afterwards {
             text.push_str(&format!("\n# then: {}\n", comment(afterwards)));
@@ -32,8 +32,8 @@ pub fn script(plan: &Plan) -> String {
     text
 }
 
-fn commands(action: &Action) -> String {
-    match action {
+fn commands(step: &Step) -> String {
+    match &step.action {
         Action::WriteConfig(write) => {
             let (bdf, register) = (write.bdf, register(write));
             let read = format!("$(setpci -s {bdf} {register})");
@@ -49,9 +49,13 @@ fn commands(action: &Action) -> String {
             )
         }
         Action::WriteFile(write) => {
-            let path = quoted(&write.path);
+            let path = quoted(write.path.as_str());
             let beside = quoted(&format!("{}.gdr-new", write.path));
-            let directory = write.path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+            let directory = write
+                .path
+                .as_str()
+                .rsplit_once('/')
+                .map_or("/", |(directory, _)| directory);
             let (look, keep) = match &write.old {
                 Some(old) => (
                     format!("[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\n"),
@@ -71,38 +75,39 @@ fn commands(action: &Action) -> String {
             )
         }
         Action::RemoveFile { path, old } => {
-            let path = quoted(path);
+            let path = quoted(path.as_str());
             format!("[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\nrm {path}\n")
         }
-        Action::WriteAttribute { path, old, new } => {
-            let path = quoted(path);
+        Action::WriteAttribute(AttributeWrite { path, old, new }) => {
+            let path = quoted(path.as_str());
             format!(
                 "[ \"$(cat {path})\" = {} ] || stop {path} is not what it was\necho {} > {path}\n",
                 quoted(old),
                 quoted(new)
             )
         }
-        Action::RunCommand { argv, expected, .. } => {
-            let line = line(argv.iter().map(String::as_str));
-            match expected.as_slice() {
-                [0] => format!("{line}\n"),
-                codes => {
-                    let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
-                    let line = format!("code=0; {line} || code=$?\n");
-                    format!(
-                        "{line}case $code in {}) ;; *) stop it ended with $code ;; esac\n",
-                        codes.join("|")
-                    )
-                }
-            }
+        Action::RebuildImage(image) => {
+            let (path, kept) = (quoted(image.path.as_str()), quoted(&image.kept()));
+            format!(
+                "cp -p {path} {kept}\n{}",
+                step.command.as_ref().map(run).unwrap_or_default()
+            )
         }
-        Action::LoadModule { module } => format!("{}\n", line(["modprobe", module])),
-        Action::EnableUnit { unit } => format!("{}\n", line(["systemctl", "enable", unit])),
-        Action::SetKernelParameter { old, new } => {
-            let off = old.as_ref().map(|old| format!("--remove-args={old}"));
-            let on = format!("--args={new}");
-            let words = ["grubby", "--update-kernel=ALL"].into_iter();
-            format!("{}\n", line(words.chain(off.as_deref()).chain([on.as_str()])))
+        Action::Run(_) => step.command.as_ref().map(run).unwrap_or_default(),
+    }
+}
+
+fn run(command: &PlannedCommand) -> String {
+    let line = line(command.argv.iter().map(String::as_str));
+    match command.expected.as_slice() {
+        [0] => format!("{line}\n"),
+        codes => {
+            let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+            let line = format!("code=0; {line} || code=$?\n");
+            format!(
+                "{line}case $code in {}) ;; *) stop it ended with $code ;; esac\n",
+                codes.join("|")
+            )
         }
     }
 }
