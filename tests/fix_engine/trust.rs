@@ -6,6 +6,7 @@ use std::path::Path;
 
 use gdr::fix::Error;
 use gdr::model::Action;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::plans::{apply, laid_out, tree, undo, write};
@@ -253,4 +254,142 @@ fn what_was_kept_is_checked() {
         fs::read_to_string(dir.path().join("etc/default/grub")).expect("a file"),
         "ours\n"
     );
+}
+
+/// Texts that a journal may hold in place of a path, a unit or a hash.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("/etc/default/grub".to_owned()),
+        Just("/etc/x".to_owned()),
+        Just("/sys/kernel/iommu_groups/1/type".to_owned()),
+        Just("/out/victim".to_owned()),
+        Just("/etc/../../victim".to_owned()),
+        Just("../victim".to_owned()),
+        Just("gdr-acs.service".to_owned()),
+        Just("--root=/.service".to_owned()),
+        Just("nvidia".to_owned()),
+        Just("; touch victim".to_owned()),
+        Just(crate::plans::sha256sum(b"ours\n").to_string()),
+        "\\PC{0,12}",
+        "(/[a-z.]{1,4}){1,5}",
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        4 => text().prop_map(Value::from),
+        2 => any::<u32>().prop_map(Value::from),
+        1 => any::<i64>().prop_map(Value::from),
+        1 => any::<bool>().prop_map(Value::from),
+        1 => Just(Value::Null),
+    ];
+    leaf.prop_recursive(2, 8, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(field(), inner, 0..4).prop_map(|map| Value::from_iter(map)),
+        ]
+    })
+}
+
+/// The fields that a step may have, and one that it has not.
+fn field() -> impl Strategy<Value = String> {
+    let fields = "action operation path before after created sha256 mode uid gid attributes old new unit module release image \
+        program device gpu on major minor builder bdf capability offset width mask progress fix about other argv undo expected";
+    prop::sample::select(fields.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+}
+
+fn entry() -> impl Strategy<Value = Value> {
+    let actions = [
+        "write_config",
+        "replace_file",
+        "write_attribute",
+        "rebuild_image",
+        "run",
+        "run_command",
+        "x",
+    ];
+    let operations = [
+        "reload_units",
+        "enable_unit",
+        "disable_unit",
+        "start_unit",
+        "restart_unit",
+        "reload_udev_rules",
+        "load_module",
+        "rebuild_initramfs",
+        "update_grub",
+        "make_grub_config",
+        "add_kernel_entry",
+        "set_kernel_parameter",
+        "set_non_prefetchable",
+        "set_persistence_mode",
+        "make_node",
+        "remove_node",
+        "set_node_mode",
+        "x",
+    ];
+    let progress = ["begun", "done", "printed", "undone"];
+    let record = || {
+        (text(), any::<u16>())
+            .prop_map(|(sha256, mode)| json!({"sha256": sha256, "mode": mode & 0o777, "uid": 0, "gid": 0}))
+    };
+    let fields = prop::collection::btree_map(field(), value(), 0..6);
+    (
+        prop::sample::select(actions.to_vec()),
+        prop::sample::select(operations.to_vec()),
+        prop::sample::select(progress.to_vec()),
+        (text(), text(), text(), text()),
+        (record(), record(), any::<[bool; 2]>()),
+        fields,
+    )
+        .prop_map(|(action, operation, progress, (path, unit, old, new), (before, after, has), fields)| {
+            let mut entry = json!({
+                "fix": "x", "about": "x", "progress": progress, "action": action, "operation": operation, "path": path,
+                "unit": unit.clone(), "module": unit, "old": old, "new": new, "program": "grub_mkconfig", "builder": "dracut",
+                "major": 1, "minor": 3, "mode": 438, "on": true, "release": "6.8", "image": path, "created": [path],
+            });
+            if has[0] {
+                entry["before"] = before;
+            }
+            if has[1] {
+                entry["after"] = after;
+            }
+            for (name, value) in fields {
+                entry[name] = value;
+            }
+            entry
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a journal says: nothing outside the root changes, and no program but the tools is started.
+    #[test]
+    fn a_journal_of_any_making_stays_in_its_root(entries in prop::collection::vec(entry(), 1..5), force in any::<bool>()) {
+        let outer = crate::support::scratch();
+        let root = outer.path().join("root");
+        fs::create_dir(&root).expect("a directory");
+        let inner = crate::plans::laid_out_in_memory(&[3]);
+        let copied = std::process::Command::new("cp").args(["-a"]).arg(inner.path().join(".")).arg(&root).status();
+        assert!(copied.expect("cp").success());
+        fs::write(outer.path().join("victim"), "theirs\n").expect("a file");
+        symlink("../..", root.join("out")).expect("a link");
+        let journals = root.join("var/lib/gdr/journal");
+        fs::create_dir_all(&journals).expect("directories");
+        let journal = json!({"schema": "gdr.journal/1", "number": 1, "gdr": "0", "taken": "", "boot": "a", "state": "applied",
+            "steps": 1, "entries": entries});
+        fs::write(journals.join("1.json"), journal.to_string()).expect("a journal");
+        let names = |directory: &Path| {
+            let mut names: Vec<_> = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").file_name()).collect();
+            names.sort();
+            names
+        };
+        let outside = names(outer.path());
+        let _ = crate::plans::undo_in(&root, "a", force);
+        prop_assert_eq!(names(outer.path()), outside);
+        prop_assert_eq!(fs::read_to_string(outer.path().join("victim")).expect("a file"), "theirs\n");
+        // A second one ends too.
+        let _ = crate::plans::undo_in(&root, "b", force);
+    }
 }
