@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Something a test cannot do without.
@@ -90,7 +91,7 @@ impl Need {
             }
             Self::Udev => in_path("udevadm"),
             Self::Mlx5 => ["libibverbs.so.1", "libmlx5.so.1"].into_iter().all(is_library),
-            Self::SafeHome => super::SafeBinary::new().is_some(),
+            Self::SafeHome => safe_home().is_some(),
             Self::Namespace => {
                 let mut unshare = std::process::Command::new("unshare");
                 unshare.args(["-m", "true"]);
@@ -158,6 +159,17 @@ pub fn shared() -> PathBuf {
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
         PathBuf::from,
     )
+}
+
+/// The home directory, where nobody but its user and root may write to it and to what is above it.
+pub fn safe_home() -> Option<PathBuf> {
+    let home = PathBuf::from(env::var_os("HOME")?).canonicalize().ok()?;
+    // Whom a process's directory belongs to is its effective user (proc(5)).
+    let user = std::fs::metadata("/proc/self").ok()?.uid();
+    let is_safe = |part: &Path| {
+        std::fs::metadata(part).is_ok_and(|meta| [0, user].contains(&meta.uid()) && meta.mode() & 0o022 == 0)
+    };
+    home.ancestors().all(is_safe).then_some(home)
 }
 
 fn in_path(program: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Runs the built binary in an environment that does not depend on who runs the tests.
 
 use std::ffi::OsStr;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -94,16 +94,9 @@ pub struct SafeBinary {
 }
 
 impl SafeBinary {
-    /// Copies the binary into the home directory, whose parents must be safe too.
+    /// Copies the binary into the home directory.
     pub fn new() -> Option<Self> {
-        let home = PathBuf::from(std::env::var_os("HOME")?).canonicalize().ok()?;
-        let user = rustix::process::geteuid().as_raw();
-        let is_safe = |part: &Path| {
-            std::fs::metadata(part).is_ok_and(|meta| [0, user].contains(&meta.uid()) && meta.mode() & 0o022 == 0)
-        };
-        if !home.ancestors().all(is_safe) {
-            return None;
-        }
+        let home = super::need::safe_home()?;
         let dir = tempfile::tempdir_in(home).ok()?;
         let path = dir.path().join("gdr");
         std::fs::copy(env!("CARGO_BIN_EXE_gdr"), &path).ok()?;
