@@ -32,7 +32,7 @@ pub use device::Device;
 pub use dump::{Classes, agreement, classes, everywhere, file, limited, rdma_topo};
 pub use expect::{AcsFinding, Expect};
 pub use kmod::{Kmod, Loaded};
-pub use machine::{Machine, names, recorded};
+pub use machine::{Machine, corpus, names, recorded};
 pub use need::{Need, need, shared};
 pub use run::{Gdr, Run, SafeBinary, ended, gdr};
 pub use scratch::scratch;
