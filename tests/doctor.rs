@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use support::{Gdr, Machine, Need, Run, gdr, names, need, shared};
+use support::{Gdr, Machine, Run, corpus, gdr, names};
 
 fn doctor(name: &str, args: &[&str]) -> (Run, Value) {
     let dir = Machine::load(name).laid_out();
@@ -211,11 +211,8 @@ fn what_is_around_the_devices_raises_no_false_alarm() {
         "env.",
     ];
     let mut machines: Vec<(String, Machine)> = names().into_iter().map(|n| (n.clone(), Machine::load(&n))).collect();
-    if need(Need::Shared) {
-        for entry in std::fs::read_dir(shared().join("corpus")).expect("the corpus") {
-            let path = entry.expect("an entry").path();
-            machines.push((path.display().to_string(), Machine::from_corpus(&path)));
-        }
+    for path in corpus() {
+        machines.push((path.display().to_string(), Machine::from_corpus(&path)));
     }
     for (name, machine) in machines {
         let dir = machine.laid_out();

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use support::{Gdr, Machine, Need, names, need, shared};
+use support::{Gdr, Machine, Need, corpus, names, need};
 
 /// The class of each pair of addresses; none where it is not known.
 type Pairs = BTreeMap<(String, String), Option<String>>;
@@ -57,14 +57,7 @@ const TOPO: [&str; 3] = ["topo", "--pci", "--nvme"];
 /// Every machine there is: of the repository, and of the recorded ones.
 fn machines() -> Vec<Machine> {
     let mut machines: Vec<Machine> = names().iter().map(|name| Machine::load(name)).collect();
-    if need(Need::Shared) {
-        for entry in std::fs::read_dir(shared().join("corpus")).expect("the corpus") {
-            let path = entry.expect("an entry").path();
-            if path.extension().is_some_and(|extension| extension == "json") {
-                machines.push(Machine::from_corpus(&path));
-            }
-        }
-    }
+    machines.extend(corpus().iter().map(|path| Machine::from_corpus(path)));
     machines
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Machine, Need, gdr, names, need, scratch, shared};
+use support::{Machine, Need, corpus, gdr, names, need, scratch, shared};
 
 #[test]
 fn sysfs_has_the_shape_of_the_real_one() {
@@ -95,8 +95,7 @@ fn recorded_machines_equal_the_recorders_own_layout() {
     if !need(Need::Shared) || !need(Need::Python) {
         return;
     }
-    let corpus = std::fs::read_dir(shared().join("corpus")).expect("shared/corpus");
-    for file in corpus.filter_map(Result::ok).map(|entry| entry.path()) {
+    for file in corpus() {
         let theirs = scratch();
         let python = Command::new("python3")
             .arg(shared().join("tools/sysroot.py"))

@@ -4,25 +4,18 @@
 
 mod support;
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde_json::Value;
-use support::{Device, Gdr, Machine, Need, names, need, recorded, shared};
+use support::{Device, Gdr, Machine, Need, corpus, names, need, recorded};
 
 /// ACS: Source Validation and Upstream Forwarding, which redirect nothing.
 const HARMLESS: u32 = 0x11;
 /// What Linux sets behind an IOMMU: those, and both redirections.
 const REDIRECTS: u32 = 0x1d;
 
-fn corpus() -> Vec<Machine> {
-    let mut files: Vec<PathBuf> = fs::read_dir(shared().join("corpus"))
-        .expect("the corpus")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .collect();
-    files.sort();
-    files.iter().map(|path| Machine::from_corpus(path)).collect()
+fn recorded_machines() -> Vec<Machine> {
+    corpus().iter().map(|path| Machine::from_corpus(path)).collect()
 }
 
 /// The findings of these checks that fail or warn on a machine, on bare metal.
@@ -83,7 +76,7 @@ fn control_bits_that_redirect_nothing_are_no_finding() {
         return;
     }
     let mut set = 0;
-    for mut machine in corpus() {
+    for mut machine in recorded_machines() {
         set += set_acs(&mut machine, HARMLESS, |_| true);
         let found = troubles(&machine, "pcie.acs");
         assert!(found.is_empty(), "{}: {found:#?}", machine.name);
@@ -97,7 +90,7 @@ fn redirection_off_the_paths_is_no_finding() {
         return;
     }
     let mut set = 0;
-    for machine in corpus() {
+    for machine in recorded_machines() {
         let off: Vec<String> = machine
             .devices
             .iter()
@@ -119,7 +112,7 @@ fn redirection_on_the_paths_is_found() {
         return;
     }
     let mut found = 0;
-    for mut machine in corpus() {
+    for mut machine in recorded_machines() {
         if set_acs(&mut machine, REDIRECTS, |_| true) > 0 {
             found += troubles(&machine, "pcie.acs").len();
         }
@@ -134,7 +127,7 @@ fn links_that_idle_are_no_finding() {
         return;
     }
     let mut idle = 0;
-    for mut machine in corpus() {
+    for mut machine in recorded_machines() {
         for device in &mut machine.devices {
             let is_gpu = machine.gpus.contains(&device.bdf);
             if let (true, Some(link)) = (is_gpu, &mut device.link) {
@@ -154,7 +147,7 @@ fn real_machines_have_no_false_alarm() {
     if !need(Need::Shared) {
         return;
     }
-    for machine in corpus() {
+    for machine in recorded_machines() {
         for found in troubles(&machine, "pcie,limits,platform,param") {
             let id = found["id"].as_str().expect("an id");
             // Their NICs sit below other host bridges than their GPUs: true, and the reason why they were recorded.
@@ -166,7 +159,7 @@ fn real_machines_have_no_false_alarm() {
 /// Snapshots of real machines: what fails there is true of them.
 #[test]
 fn recorded_machines_have_no_false_alarm() {
-    let around = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
+    let around = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
     let names: Vec<String> = recorded().into_iter().filter(|name| name.starts_with("h200")).collect();
     assert!(!names.is_empty(), "no machine was recorded");
     for name in names {

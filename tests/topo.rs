@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use support::{Gdr, Machine, Need, names, need, recorded, shared};
+use support::{Gdr, Machine, Need, corpus, names, need, recorded};
 
 fn topo(root: &Path, args: &[&str]) -> String {
     let run = Gdr::new().sysroot(root).args(["topo"]).args(args).run();
@@ -115,13 +115,10 @@ fn recorded_machines_have_the_classes_that_nvidia_smi_printed() {
         return;
     }
     let mut cells = 0;
-    for entry in std::fs::read_dir(shared().join("corpus")).expect("the corpus") {
-        let path = entry.expect("an entry").path();
-        if path.extension().is_some_and(|extension| extension == "json") {
-            let machine = Machine::from_corpus(&path);
-            let dir = machine.laid_out();
-            cells += compare(&path.display().to_string(), &document(dir.path()), &machine.matrix);
-        }
+    for path in corpus() {
+        let machine = Machine::from_corpus(&path);
+        let dir = machine.laid_out();
+        cells += compare(&path.display().to_string(), &document(dir.path()), &machine.matrix);
     }
     assert!(cells >= 100, "only {cells} cells were compared");
 }

@@ -8,19 +8,20 @@ use anyhow::{Context as _, bail};
 
 use super::machine::Machine;
 use super::profiles::expectations;
+use super::trusted::unsafe_program;
 use crate::check::{self, Ctx};
 use crate::cli::{FixAcs, FixOptions, Global, PersistHow, PlanFormat, Platform, RepairOptions, style};
 use crate::collect::Want;
-use crate::fix::{self, Fix, Moment, Need, Options, Persist, PortChoice};
+use crate::fix::{self, Fix, Moment, Need, Options, Persist, PortChoice, UndoOptions};
 use crate::model::{Facts, Finding, Journal, JournalState, Outcome, Plan, Progress};
 use crate::output;
 use crate::profile::Expectations;
 use crate::render;
 use crate::topo::{self, Forest};
-use crate::world::{Hands, World};
+use crate::world::{Executor, World};
 
-/// A program of a repair may take so long: rebuilding an initramfs takes minutes.
-const PATIENCE: Duration = Duration::from_secs(1800);
+/// How long a program of a repair may take: rebuilding an initramfs takes minutes.
+const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Could not be determined, or not done for want of a permission.
 const UNDONE: u8 = 3;
@@ -88,9 +89,9 @@ pub fn run_acs(
         PersistHow::Cmdline => Persist::CommandLine,
     });
     let chosen = chosen(options);
-    let again_at_boot = match persist {
-        Some(Persist::Unit) => at_boot(&chosen)?,
-        _ => Vec::new(),
+    let (again_at_boot, unsafe_program) = match persist {
+        Some(Persist::Unit) => at_boot(&chosen, global.from.is_some())?,
+        _ => (Vec::new(), None),
     };
     let mut again_by_hand = chosen;
     again_by_hand.extend(options.persist.map(|how| match how {
@@ -105,6 +106,7 @@ pub fn run_acs(
             ports,
             persist,
             again: again_at_boot,
+            unsafe_program,
         },
         how: &options.how,
         again: again("gdr fix-acs", &again_by_hand, global),
@@ -112,8 +114,8 @@ pub fn run_acs(
     repair(machine, global, &request, out, err)
 }
 
-/// The command that a unit runs.
-fn at_boot(chosen: &[String]) -> anyhow::Result<Vec<String>> {
+/// The command that a unit runs, and why it is not safe to run where it is not.
+fn at_boot(chosen: &[String], recorded: bool) -> anyhow::Result<(Vec<String>, Option<String>)> {
     let program = std::env::current_exe().context("where gdr's own binary is")?;
     if !program.is_file() {
         bail!(
@@ -121,9 +123,11 @@ fn at_boot(chosen: &[String]) -> anyhow::Result<Vec<String>> {
             program.display()
         );
     }
-    let program = program.to_str().context("the path of gdr's own binary is no UTF-8")?;
+    // A recorded machine's unit will name the gdr that is there.
+    let why = if recorded { None } else { unsafe_program(&program) };
+    let program = program.to_str().context("the path of gdr's own binary is not UTF-8")?;
     let command = [program, "fix-acs", "--yes"].map(str::to_owned).into_iter();
-    Ok(command.chain(chosen.iter().cloned()).collect())
+    Ok((command.chain(chosen.iter().cloned()).collect(), why))
 }
 
 /// What says which ports, as it was typed.
@@ -209,7 +213,7 @@ fn repair(
         }
         return Ok(u8::from(refused(&plan)));
     }
-    let Some(hands) = hands(global, machine, request.how.tools.as_deref())? else {
+    let Some(executor) = executor(global, machine, request.how.tools.as_deref())? else {
         bail!("a recorded machine cannot be repaired: --dry-run shows the plan, --format script makes a script of it");
     };
     if is_nobody {
@@ -224,7 +228,7 @@ fn repair(
         taken: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         boot: super::undo::boot(world),
     };
-    let journal = match fix::apply(&hands, &plan, &moment) {
+    let journal = match fix::apply(&executor, &plan, &moment, &mut |line| super::remark(err, line)) {
         Ok(journal) => journal,
         // The first step already: a device that does not take it, a module that does not load.
         Err(fix::Error::Surprise(why)) => {
@@ -238,7 +242,7 @@ fn repair(
     }
     if let JournalState::Stopped(why) = &journal.state {
         super::remark(err, &format!("stopped: {why}"));
-        return stopped(&hands, world, request, &journal, err);
+        return stopped(&executor, world, request, &journal, err);
     }
     if request.how.format == PlanFormat::Table {
         let now = self::facts(machine, request);
@@ -256,29 +260,30 @@ fn facts(machine: &Machine, request: &Request<'_>) -> Facts {
 
 /// A repair that met a surprise half way: it can be taken back at once.
 fn stopped(
-    hands: &Hands,
+    executor: &Executor,
     world: &World,
     request: &Request<'_>,
     journal: &Journal,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let number = journal.number;
-    if !request.how.yes && asked("Take back what was changed? [y/N] ", err)? {
-        let boot = super::undo::boot(world);
-        let undone = fix::undo(hands, Some(number), boot.as_deref(), false)?;
+    if !request.how.yes && asked("Undo what was changed? [y/N] ", err)? {
+        let how = UndoOptions {
+            number: Some(number),
+            boot: super::undo::boot(world),
+            force: false,
+        };
+        let undone = fix::undo(executor, &how, &mut |line| super::remark(err, line))?;
         super::remark(
             err,
             if undone.whole {
-                "all of it is taken back"
+                "all of it is undone"
             } else {
-                "not all of it could be taken back"
+                "not all of it could be undone"
             },
         );
     } else {
-        super::remark(
-            err,
-            &format!("what was changed stands: 'gdr undo {number}' takes it back"),
-        );
+        super::remark(err, &format!("what was changed stands: 'gdr undo {number}' undoes it"));
     }
     Ok(1)
 }
@@ -299,7 +304,7 @@ fn outcome(journal: &Journal, plan: &Plan, now: &Facts, request: &Request<'_>) -
     if printed > 0 {
         text.push_str(&format!(" {printed} more are yours to run, as printed above."));
     }
-    text.push_str(&format!(" 'gdr undo {}' takes it back.\n", journal.number));
+    text.push_str(&format!(" 'gdr undo {}' undoes it.\n", journal.number));
     let findings = examine(now, &request.expectations, |_, findings| findings.to_vec());
     for repair in &plan.repairs {
         let mut checks: Vec<&str> = repair.findings.iter().map(|cause| cause.check.as_str()).collect();
@@ -408,10 +413,10 @@ fn refused(plan: &Plan) -> bool {
 }
 
 /// What changes the machine; none where it is a record.
-pub fn hands(global: &Global, machine: &Machine, tools: Option<&Path>) -> anyhow::Result<Option<Hands>> {
+pub fn executor(global: &Global, machine: &Machine, tools: Option<&Path>) -> anyhow::Result<Option<Executor>> {
     Ok(match &global.sysroot {
-        Some(root) => Some(Hands::directory(root, tools, PATIENCE).context("--sysroot")?),
-        None if machine.is_live() => Some(Hands::live(PATIENCE)?),
+        Some(root) => Some(Executor::directory(root, tools, TIMEOUT).context("--sysroot")?),
+        None if machine.is_live() => Some(Executor::live(TIMEOUT)?),
         None => None,
     })
 }

@@ -11,6 +11,7 @@ mod profiles;
 mod promised;
 mod snapshot;
 mod topo;
+mod trusted;
 mod undo;
 
 use std::io::{self, Write};

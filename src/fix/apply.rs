@@ -1,10 +1,11 @@
-//! Makes a plan true, a step at a time: each is written down before it is done and read back after it.
+//! Makes a plan true, a step at a time: each is recorded before it is done and read back after it.
 
-use super::Error;
 use super::journal::Journals;
-use super::step::{Acted, Back, act, look, reverse};
-use crate::model::{Entry, JOURNAL_SCHEMA, Journal, JournalState, Plan, Progress};
-use crate::world::Hands;
+use super::reverse::{self, Back, reverse};
+use super::step::{Acted, act, check_file, record};
+use super::{Error, Report};
+use crate::model::{Entry, JOURNAL_SCHEMA, Journal, JournalState, Plan, Progress, Step};
+use crate::world::Executor;
 
 /// When and where a repair is made.
 #[derive(Debug, Clone, Default)]
@@ -15,85 +16,121 @@ pub struct Moment {
     pub boot: Option<String>,
 }
 
-/// Makes a plan true. The journal says how far it came; an error means that nothing was changed.
-pub fn apply(hands: &Hands, plan: &Plan, moment: &Moment) -> Result<Journal, Error> {
-    let journals = Journals::of(hands);
+/// Makes a plan true. The journal says how far it came; an error means that nothing was changed. Commands are reported
+/// before they run.
+pub fn apply(executor: &Executor, plan: &Plan, moment: &Moment, report: Report<'_>) -> Result<Journal, Error> {
+    let journals = Journals::create(executor)?;
     let _lock = journals.lock()?;
-    let number = journals.numbers()?.last().map_or(1, |last| last.saturating_add(1));
-    journals.forget(moment.boot.as_deref())?;
+    let number = journals.next()?;
+    journals.forget(moment.boot.as_deref(), reverse::is_volatile)?;
     if let Some(number) = journals.unfinished()? {
         return Err(Error::Unfinished(number));
     }
-    let mut journal = Journal {
-        schema: JOURNAL_SCHEMA.to_owned(),
-        number,
-        gdr: env!("CARGO_PKG_VERSION").to_owned(),
-        taken: moment.taken.clone(),
-        boot: moment.boot.clone(),
-        state: JournalState::Open,
-        entries: plan
-            .steps()
-            .map(|(fix, step)| Entry {
-                fix: fix.to_owned(),
-                step: step.clone(),
-                progress: Progress::Planned,
-                before: Default::default(),
-            })
-            .collect(),
+    for (_, step) in plan.steps() {
+        check_file(executor, &step.action)?;
+    }
+    let mut repair = Repair {
+        executor,
+        journals: &journals,
+        journal: Journal {
+            schema: JOURNAL_SCHEMA.to_owned(),
+            number,
+            gdr: env!("CARGO_PKG_VERSION").to_owned(),
+            taken: moment.taken.clone(),
+            boot: moment.boot.clone(),
+            state: JournalState::Open,
+            steps: plan.steps().count(),
+            entries: Vec::new(),
+        },
+        is_written: false,
     };
-    for at in 0..journal.entries.len() {
-        if let Err(error) = one(hands, &journals, &mut journal, at) {
-            return stopped(&journals, journal, error);
+    for (fix, step) in plan.steps() {
+        if let Err(error) = repair.step(fix, step, report) {
+            return repair.stopped(error);
         }
     }
-    journal.state = JournalState::Applied;
-    match journals.write(&journal) {
-        Ok(()) => Ok(journal),
-        Err(error) => stopped(&journals, journal, error),
+    repair.journal.state = JournalState::Applied;
+    match repair.write() {
+        Ok(()) => Ok(repair.journal),
+        Err(error) => repair.stopped(error),
     }
 }
 
-fn one(hands: &Hands, journals: &Journals<'_>, journal: &mut Journal, at: usize) -> Result<(), Error> {
-    let action = journal.entries[at].step.action.clone();
-    let before = look(hands, &action)?;
-    journal.entries[at].before = before.clone();
-    journal.entries[at].progress = Progress::Begun;
-    if let Err(error) = journals.write(journal) {
-        // It was not begun: on the disk it never will have been.
-        journal.entries[at].progress = Progress::Planned;
-        return Err(error);
-    }
-    match act(hands, &action, &before) {
-        Ok(Acted::Done) => journal.entries[at].progress = Progress::Done,
-        Ok(Acted::Printed) => journal.entries[at].progress = Progress::Printed,
-        Err(error) => {
-            // Nobody else was at it since: what this step left half done is taken back at once.
-            let back = reverse(hands, &journal.entries[at], false, true);
-            if back.is_ok_and(|back| !matches!(back, Back::Refused(_))) {
-                journal.entries[at].progress = Progress::Planned;
-            }
+/// A repair that is being made.
+struct Repair<'a> {
+    executor: &'a Executor,
+    journals: &'a Journals,
+    journal: Journal,
+    /// The journal is on the disk.
+    is_written: bool,
+}
+
+impl Repair<'_> {
+    fn step(&mut self, fix: &str, step: &Step, report: Report<'_>) -> Result<(), Error> {
+        let mutation = record(self.executor, self.journals, self.journal.number, &step.action)?;
+        self.journal.entries.push(Entry {
+            fix: fix.to_owned(),
+            about: step.about.clone(),
+            mutation,
+            progress: Progress::Begun,
+        });
+        if let Err(error) = self.write() {
+            // It was not begun, and the journal on the disk never says that it was.
+            self.journal.entries.pop();
             return Err(error);
         }
+        let Some(entry) = self.journal.entries.last_mut() else {
+            return Ok(());
+        };
+        match act(self.executor, &step.action, &mut entry.mutation, report) {
+            Ok(Acted::Done) => entry.progress = Progress::Done,
+            Ok(Acted::Printed) => entry.progress = Progress::Printed,
+            Err(error) => {
+                // Nobody else was at it since: what this step left half done is undone at once.
+                let at = self.journal.entries.len() - 1;
+                let undo = reverse::Undo {
+                    executor: self.executor,
+                    journals: self.journals,
+                    rebooted: false,
+                    force: true,
+                };
+                let back = reverse(&undo, &self.journal, at, report);
+                if back.is_ok_and(|back| !matches!(back, Back::Refused(_))) {
+                    self.journal.entries.pop();
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// A repair that met something else than planned. Where nothing is left of it, it is as if it had not been begun.
-fn stopped(journals: &Journals<'_>, mut journal: Journal, error: Error) -> Result<Journal, Error> {
-    let touched = journal.entries.iter().any(|entry| entry.progress != Progress::Planned);
-    let begun = journals
-        .numbers()
-        .is_ok_and(|numbers| numbers.contains(&journal.number));
-    journal.state = match touched {
-        true => JournalState::Stopped(error.to_string()),
-        false => JournalState::Undone,
-    };
-    if begun {
-        // Where this cannot be written, the journal on the disk still says what was begun.
-        let _ = journals.write(&journal);
+    fn write(&mut self) -> Result<(), Error> {
+        match self.is_written {
+            true => self.journals.write(&self.journal)?,
+            false => self.journals.begin(&self.journal)?,
+        }
+        self.is_written = true;
+        Ok(())
     }
-    match touched {
-        true => Ok(journal),
-        false => Err(error),
+
+    /// A repair that met something else than planned. Where nothing is left of it, it is as if it had not been begun.
+    fn stopped(mut self, error: Error) -> Result<Journal, Error> {
+        let touched = !self.journal.entries.is_empty();
+        self.journal.state = match touched {
+            true => JournalState::Stopped(error.to_string()),
+            false => JournalState::Undone,
+        };
+        if self.is_written {
+            // Ignored: the journal on the disk still says what was begun.
+            let _ = self.write();
+        }
+        match touched {
+            true => Ok(self.journal),
+            false => {
+                // Ignored: the next repair's number is another one.
+                let _ = self.journals.discard(self.journal.number);
+                Err(error)
+            }
+        }
     }
 }

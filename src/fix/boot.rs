@@ -7,7 +7,7 @@
 use super::draft::{Draft, Edit, Want};
 use crate::check::Ctx;
 use crate::kmod::words;
-use crate::model::{Boot, Fact};
+use crate::model::{Boot, Fact, GrubMkconfig, Invalid, Operation};
 
 /// What is left of a word of the command line; none where it goes.
 pub type Rest = fn(&str) -> Option<String>;
@@ -81,14 +81,15 @@ pub fn tell(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(
     if is_there("grubby") {
         return grubby(draft, ctx, parameter);
     }
-    let rebuild: Option<Vec<&str>> = match boot.grub_cfg.present().map(String::as_str) {
-        _ if is_there("update-grub") => Some(vec!["update-grub"]),
-        Some(cfg) if is_there("grub2-mkconfig") => Some(vec!["grub2-mkconfig", "-o", cfg]),
-        Some(cfg) if is_there("grub-mkconfig") => Some(vec!["grub-mkconfig", "-o", cfg]),
+    let make = |program, path| Some(Operation::make_grub_config(program, path));
+    let rebuild = match boot.grub_cfg.present().map(String::as_str) {
+        _ if is_there("update-grub") => Some(Ok(Operation::UpdateGrub)),
+        Some(path) if is_there("grub2-mkconfig") => make(GrubMkconfig::Grub2Mkconfig, path),
+        Some(path) if is_there("grub-mkconfig") => make(GrubMkconfig::GrubMkconfig, path),
         _ => None,
     };
     match rebuild {
-        Some(rebuild) => grub(draft, ctx, parameter, &rebuild),
+        Some(rebuild) => grub(draft, ctx, parameter, rebuild),
         None => Err(format!(
             "No boot loader was found that gdr knows to tell (update-grub, grub-mkconfig, grubby, systemd-boot). Put {word} on \
              the kernel's command line by hand, and reboot."
@@ -110,7 +111,12 @@ fn line(parameter: &Parameter) -> String {
     format!("{VARIABLE}=\"${VARIABLE} {word}\"")
 }
 
-fn grub(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter, rebuild: &[&str]) -> Result<(), String> {
+fn grub(
+    draft: &mut Draft,
+    ctx: &Ctx<'_>,
+    parameter: &Parameter,
+    rebuild: Result<Operation, Invalid>,
+) -> Result<(), String> {
     let (fix, line) = (parameter.fix, line(parameter));
     let (path, content): (String, Edit) = match &ctx.facts.boot.grub_drop_ins {
         Fact::Known(true) => {
@@ -139,7 +145,7 @@ fn grub(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter, rebuild: &[&str
             content,
         },
     );
-    draft.wish("GRUB's configuration is made again.", Want::rebuild(rebuild));
+    draft.run("GRUB's configuration is made again.", rebuild);
     then_reboot(draft, parameter);
     Ok(())
 }
@@ -188,10 +194,13 @@ fn grubby(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(),
     if entries.is_some_and(|entries| !entries.is_empty() && entries.values().all(has_it)) {
         return Ok(());
     }
-    draft.wish(
-        format!("Every boot loader entry has {new}."),
-        Want::KernelParameter { old, new },
-    );
+    // A word that is there already is no change.
+    if old.as_ref() != Some(&new) {
+        draft.run(
+            format!("Every boot loader entry has {new}."),
+            Operation::set_kernel_parameter(old.as_deref(), &new),
+        );
+    }
     then_reboot(draft, parameter);
     Ok(())
 }
@@ -246,9 +255,9 @@ fn systemd_boot(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Resu
             Want::file(PATH, format!("{there}\n")),
         );
         for (release, image) in kernels {
-            draft.wish(
+            draft.run(
                 format!("The entry of {release} is made again."),
-                Want::rebuild(&["kernel-install", "add", release, image]),
+                Operation::add_kernel_entry(release, image),
             );
         }
         then_reboot(draft, parameter);

@@ -1,8 +1,7 @@
 //! What a fix wants of a machine, before anybody has looked what is there: pure.
 
-use super::step::MISSING;
 use crate::check::Ctx;
-use crate::model::{Bdf, Capability, Finding, Reversal};
+use crate::model::{Bdf, Capability, Finding, ImageBuild, Invalid, Operation};
 
 /// A fix: findings in, wishes out.
 pub struct Fix {
@@ -36,6 +35,8 @@ pub struct Options {
     pub persist: Option<Persist>,
     /// The command that makes the same again: gdr's binary by its absolute path, and its arguments.
     pub again: Vec<String>,
+    /// Why root should not run that program at boot, where others may exchange it.
+    pub unsafe_program: Option<String>,
 }
 
 /// Which ports' access control services are changed.
@@ -89,6 +90,15 @@ impl Draft {
             about: about.into(),
             what,
         });
+    }
+
+    /// Adds a program's run; one of whose names is no argument for a program makes the whole repair refused.
+    pub fn run(&mut self, about: impl Into<String>, operation: Result<Operation, Invalid>) {
+        let about = about.into();
+        match operation {
+            Ok(operation) => self.wish(about, Want::Run(operation)),
+            Err(invalid) => self.refused = Some(format!("{about} gdr does not run it: one of its names is {invalid}.")),
+        }
     }
 }
 
@@ -150,34 +160,11 @@ pub enum Want {
         /// The value.
         value: String,
     },
-    /// A program has run.
-    Command {
-        /// Its name and arguments.
-        argv: Vec<String>,
-        /// What takes it back.
-        undo: Reversal,
-        /// Only after something else was changed: it makes one thing of another.
-        follows: bool,
-        /// The exit statuses that mean success.
-        expected: Vec<i32>,
-    },
-    /// A module is loaded.
-    Module {
-        /// Its name.
-        name: String,
-    },
-    /// A unit starts at every boot.
-    Unit {
-        /// Its name.
-        name: String,
-    },
-    /// A word is on the kernel's command line of the boots to come, put there by grubby.
-    KernelParameter {
-        /// The word that it replaces, as it stands there.
-        old: Option<String>,
-        /// The word.
-        new: String,
-    },
+    /// An initramfs image is built again, and the image before it kept.
+    Image(ImageBuild),
+    /// A program has run. One that makes one thing of another (`systemctl daemon-reload`) runs only where something changed before
+    /// it, a module or a unit only where it is not loaded or enabled yet.
+    Run(Operation),
 }
 
 impl Want {
@@ -188,38 +175,6 @@ impl Want {
             path: path.into(),
             mode: 0o644,
             content: Box::new(move |_| Ok(content.clone())),
-        }
-    }
-
-    /// A command whose change another takes back, as a reboot does, too.
-    pub fn until_reboot(argv: &[&str], undo: &[&str]) -> Self {
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        Self::Command {
-            argv: owned(argv),
-            undo: Reversal::UntilReboot(owned(undo)),
-            follows: false,
-            expected: vec![0],
-        }
-    }
-
-    /// A command that makes one thing of another, again whenever that changes.
-    pub fn rebuild(argv: &[&str]) -> Self {
-        Self::Command {
-            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-            undo: Reversal::Again,
-            follows: true,
-            expected: vec![0],
-        }
-    }
-
-    /// A command that tells somebody of a change who may not be there, and finds out by itself later. `deaf` are the exit
-    /// statuses for that.
-    pub fn tell(argv: &[&str], deaf: &[i32]) -> Self {
-        Self::Command {
-            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-            undo: Reversal::Again,
-            follows: true,
-            expected: [0].iter().chain(deaf).chain([MISSING].iter()).copied().collect(),
         }
     }
 }

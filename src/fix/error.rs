@@ -1,34 +1,62 @@
-//! Why a repair could not be made or taken back.
+//! Why a repair could not be made or undone.
 
-use crate::world::FileError;
+use std::path::PathBuf;
+
+use crate::world::{FileError, Holder};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be had or changed.
+    /// A file could not be read or changed.
     #[error("{}", .0.sentence())]
     File(#[from] FileError),
-    /// Somebody else changes the machine right now.
-    #[error("another gdr is changing this machine (it holds {0}): wait for it")]
-    Busy(&'static str),
-    /// An earlier repair was cut short.
-    #[error("repair {0} was cut short: take it back with 'gdr undo {0}' first, then try again")]
+    /// Others change the machine right now.
+    #[error("another gdr, or a program that it started, is changing this machine: {} holds {}; wait until it ends", list(.holders), .lock.display())]
+    Busy {
+        /// The lock.
+        lock: PathBuf,
+        /// The processes that hold it.
+        holders: Vec<Holder>,
+    },
+    /// An earlier repair was interrupted.
+    #[error("repair {0} was interrupted: undo it with 'gdr undo {0}' first, then try again")]
     Unfinished(u32),
     /// A journal cannot be read.
-    #[error("the journal {path} cannot be used: {why}")]
+    #[error("the journal {} cannot be used: {why}. Move it away to go on without it", path.display())]
     Journal {
         /// The file.
-        path: String,
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// What a repair replaced cannot be read.
+    #[error("{}, the copy of what was there before, cannot be used: {why}", path.display())]
+    Saved {
+        /// The file.
+        path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
     /// There is no such journal.
     #[error("there is no repair {0}: 'gdr undo --list' shows those that there are")]
     NoSuchRepair(u32),
-    /// There is nothing that could be taken back.
-    #[error("there is no repair to take back")]
+    /// There is nothing that could be undone.
+    #[error("there is no repair to undo")]
     NothingToUndo,
+    /// There is no number after the last journal's.
+    #[error("{} has the last number that there is: move it away", .0.display())]
+    Numbers(PathBuf),
+    /// The next step of an undo could not be recorded.
+    #[error("{0}; what was undone until now stays undone. Run 'gdr undo' again once this is resolved")]
+    Interrupted(Box<Error>),
     /// A step found or left what the plan does not say.
     #[error("{0}")]
     Surprise(String),
+}
+
+fn list(holders: &[Holder]) -> String {
+    match holders {
+        [] => "a process that cannot be seen from here".to_owned(),
+        holders => holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
 }

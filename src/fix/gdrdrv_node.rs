@@ -5,7 +5,7 @@
 
 use super::draft::{Draft, Fix, Need, Want};
 use crate::check::ground;
-use crate::model::{Fact, NodeState};
+use crate::model::{DeviceNode, Fact, NodeState, Operation};
 
 /// The fix.
 pub const FIX: Fix = Fix {
@@ -14,7 +14,7 @@ pub const FIX: Fix = Fix {
     draft,
 };
 
-const NODE: &str = "/dev/gdrdrv";
+const NODE: &str = DeviceNode::PATH;
 const RULE: &str = "/etc/udev/rules.d/71-gdr-gdrdrv.rules";
 
 /// What makes the node when the module comes. Before Linux 5.11 the event comes before the module has its number, so it is
@@ -60,12 +60,8 @@ fn draft(need: &Need<'_>) -> Draft {
             content: Box::new(|_| Ok(RULE_TEXT.to_owned())),
         },
     );
-    // By itself udevd looks for new rules every three seconds at most (systemd's udevd.c). Where none runs, udevadm ends with
-    // 1, an old one with 2: one that starts later reads the rules then.
-    draft.wish(
-        "udevd reads its rules again.",
-        Want::tell(&["udevadm", "control", "--reload"], &[1, 2]),
-    );
+    // By itself udevd looks for new rules every three seconds at most (systemd's udevd.c).
+    draft.wish("udevd reads its rules again.", Want::Run(Operation::ReloadUdevRules));
     match state {
         None => make(&mut draft, *major),
         Some(state) if !state.character => {
@@ -79,10 +75,10 @@ fn draft(need: &Need<'_>) -> Draft {
             make(&mut draft, *major);
         }
         Some(state) if state.mode & 0o666 != 0o666 => {
-            let old = format!("{:04o}", state.mode & 0o7777);
+            let old = state.mode & 0o7777;
             draft.wish(
-                format!("Open {NODE} to every user (its mode is {old})."),
-                Want::until_reboot(&["chmod", "0666", NODE], &["chmod", &old, NODE]),
+                format!("Open {NODE} to every user (its mode is {old:04o})."),
+                Want::Run(Operation::SetNodeMode { old, new: 0o666 }),
             );
         }
         Some(_) => {}
@@ -96,23 +92,29 @@ fn draft(need: &Need<'_>) -> Draft {
 }
 
 fn make(draft: &mut Draft, major: u32) {
-    let major = major.to_string();
+    let node = DeviceNode {
+        major,
+        minor: 0,
+        mode: 0o666,
+    };
     draft.wish(
         format!("Make {NODE} with the number that /proc/devices has for gdrdrv, {major}."),
-        Want::until_reboot(&["mknod", "-m", "0666", NODE, "c", &major, "0"], &["rm", "-f", NODE]),
+        Want::Run(Operation::MakeNode(node)),
     );
 }
 
-/// A node with another number. Of the two steps' undo, which begins with the later one, every part may be made again: the
-/// node is removed before it is made anew.
+/// Removes a node with another number.
 fn replace(draft: &mut Draft, state: &NodeState) {
-    let (mode, major, minor) = (
-        format!("{:04o}", state.mode & 0o7777),
-        state.major.to_string(),
-        state.minor.to_string(),
-    );
+    let node = DeviceNode {
+        major: state.major,
+        minor: state.minor,
+        mode: state.mode & 0o7777,
+    };
     draft.wish(
-        format!("Take away the {NODE} that opens something else ({major}:{minor})."),
-        Want::until_reboot(&["rm", "-f", NODE], &["mknod", "-m", &mode, NODE, "c", &major, &minor]),
+        format!(
+            "Remove the {NODE} that opens something else ({}:{}).",
+            node.major, node.minor
+        ),
+        Want::Run(Operation::RemoveNode(node)),
     );
 }

@@ -4,7 +4,7 @@
 use super::draft::{Draft, Fix, Need, Want};
 use super::modules::may_have_systemd;
 use crate::check::{Ctx, ground};
-use crate::model::{Process, Setting};
+use crate::model::{Operation, Process, Setting};
 
 /// The fix.
 pub const FIX: Fix = Fix {
@@ -116,7 +116,7 @@ fn services(ctx: &Ctx<'_>, settings: &[Setting], draft: &mut Draft) -> Vec<Strin
     if !free_by_default || !bounded.is_empty() {
         draft.wish(
             "systemd reads its configuration and units again.",
-            Want::rebuild(&["systemctl", "daemon-reload"]),
+            Want::Run(Operation::ReloadUnits),
         );
     }
     bounded

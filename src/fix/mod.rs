@@ -1,11 +1,12 @@
 //! Repairs: what a finding asks for becomes a plan (pure), is made true a step at a time under a journal, and taken back.
 //!
-//! A fix says what it wants ([`Draft`]); the survey holds that against what is there and leaves the steps that change
-//! something ([`plan`]); [`apply()`] makes them, each written down before it is done; [`undo()`] takes them back.
+//! A fix says what it wants ([`Draft`]); the survey compares that with what is there and leaves the steps that change
+//! something ([`plan`]); [`apply()`] makes them, each recorded before it is done; [`undo()`] undoes them.
 
 mod acs;
 mod apply;
 mod boot;
+mod command;
 mod draft;
 mod drop_in;
 mod error;
@@ -23,7 +24,9 @@ mod peermem;
 mod persist;
 mod persistence;
 mod rdma_modules;
+mod register;
 mod reload;
+mod reverse;
 mod roads;
 mod site;
 mod step;
@@ -34,10 +37,14 @@ mod undo;
 pub use apply::{Moment, apply};
 pub use draft::{Draft, Fix, Need, Options, Persist, PortChoice};
 pub use error::Error;
-pub use journal::{Journals, is_cut_short};
-pub use step::{Back, register};
+pub use journal::{Journals, is_interrupted};
+pub use register::register;
+pub use reverse::{Back, target};
 pub use survey::plan;
-pub use undo::{Undone, undo};
+pub use undo::{UndoOptions, Undone, undo};
+
+/// Takes a line about the progress of a repair, before what it is about begins.
+pub type Report<'r> = &'r mut dyn FnMut(&str);
 
 /// Every fix, in the order in which they are made.
 pub const FIXES: &[Fix] = &[

@@ -2,7 +2,7 @@
 
 use super::draft::{Draft, Want};
 use crate::check::{Ctx, ground};
-use crate::model::Fact;
+use crate::model::{Fact, Operation};
 
 /// Wishes that a module is loaded now. What it needs goes before it, each in a step of its own: so an undo takes away what
 /// came, and nothing else.
@@ -13,13 +13,13 @@ pub fn load(ctx: &Ctx<'_>, draft: &mut Draft, module: &str) {
         // The driver is there before anybody asks for what stands on it; Debian's goes by another name.
         let needs = file.needs.iter().rev().filter(|needed| !needed.starts_with("nvidia"));
         for needed in needs {
-            draft.wish(
+            draft.run(
                 format!("Load {needed}, which {name} needs."),
-                Want::Module { name: needed.clone() },
+                Operation::load_module(needed),
             );
         }
     }
-    draft.wish(format!("Load {name}."), Want::Module { name });
+    draft.run(format!("Load {name}."), Operation::load_module(&name));
 }
 
 /// Wishes a list for systemd-modules-load, which loads in the order of the lines (modules-load.d(5)).

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::draft::{Draft, Fix, Need, Want};
 use crate::check::{Ctx, ground};
-use crate::model::{Bdf, Fact, Reversal};
+use crate::model::{Bdf, Fact, FirmwareTool, Operation};
 
 /// The fix.
 pub const FIX: Fix = Fix {
@@ -14,7 +14,10 @@ pub const FIX: Fix = Fix {
 };
 
 /// The programs that set it, the vendor's first; both take the same arguments.
-const TOOLS: [&str; 2] = ["mlxconfig", "mstconfig"];
+const TOOLS: [(&str, FirmwareTool); 2] = [
+    ("mlxconfig", FirmwareTool::Mlxconfig),
+    ("mstconfig", FirmwareTool::Mstconfig),
+];
 
 fn draft(need: &Need<'_>) -> Draft {
     let ctx = need.ctx;
@@ -22,7 +25,7 @@ fn draft(need: &Need<'_>) -> Draft {
     if untold.is_empty() {
         return Draft::default();
     }
-    let Some(tool) = tool(ctx) else {
+    let Some(program) = tool(ctx) else {
         return Draft::refused(
             "Neither mlxconfig nor mstconfig is installed: one of them tells the NIC's firmware. mlxconfig is in NVIDIA's MFT, \
              mstconfig in the package mstflint.",
@@ -42,12 +45,11 @@ fn draft(need: &Need<'_>) -> Draft {
                 nic.nic.name,
                 ground::NON_PREFETCHABLE
             ),
-            Want::Command {
-                argv: set(tool, bdf, 1),
-                undo: Reversal::Command(set(tool, bdf, 0)),
-                follows: false,
-                expected: vec![0],
-            },
+            Want::Run(Operation::SetNonPrefetchable {
+                program,
+                device: bdf,
+                on: true,
+            }),
         );
         draft.warnings.push(format!(
             "A BAR that is not prefetchable lies below 4 GiB, and so must the windows of the bridges above {bdf} have room for \
@@ -63,21 +65,19 @@ fn draft(need: &Need<'_>) -> Draft {
     draft
 }
 
-fn set(tool: &str, bdf: Bdf, value: u8) -> Vec<String> {
-    let setting = format!("{}={value}", ground::NON_PREFETCHABLE);
-    [tool, "-y", "-d", &bdf.to_string(), "set", &setting]
-        .map(str::to_owned)
-        .into()
-}
-
 /// The first that is there; the vendor's where that is not known. None where neither is.
-fn tool(ctx: &Ctx<'_>) -> Option<&'static str> {
-    let there = |tool: &&&str| matches!(ctx.facts.tools.get(**tool), Some(Fact::Known(Some(_))));
-    let absent = |tool: &&str| matches!(ctx.facts.tools.get(*tool), Some(Fact::Known(None)));
-    match TOOLS.iter().find(there) {
-        Some(tool) => Some(tool),
-        None if TOOLS.iter().all(absent) => None,
-        None => Some(TOOLS[0]),
+fn tool(ctx: &Ctx<'_>) -> Option<FirmwareTool> {
+    let found = |name: &str| ctx.facts.tools.get(name);
+    let there = TOOLS
+        .iter()
+        .find(|(name, _)| matches!(found(name), Some(Fact::Known(Some(_)))));
+    let absent = TOOLS
+        .iter()
+        .all(|(name, _)| matches!(found(name), Some(Fact::Known(None))));
+    match there {
+        Some((_, tool)) => Some(*tool),
+        None if absent => None,
+        None => Some(FirmwareTool::Mlxconfig),
     }
 }
 

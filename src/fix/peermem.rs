@@ -6,7 +6,7 @@
 use super::draft::{Draft, Fix, Need, Want};
 use super::modules;
 use crate::check::{Ctx, Rule, ground};
-use crate::model::{AtBoot, Fact, Reversal};
+use crate::model::{AtBoot, Fact, Operation};
 
 /// The fix.
 pub const FIX: Fix = Fix {
@@ -195,14 +195,9 @@ fn retire(ctx: &Ctx<'_>, draft: &mut Draft) {
                 },
             );
         } else if path.starts_with("/etc/systemd/") {
-            draft.wish(
+            draft.run(
                 format!("{OLD} and {NEW} are clients of one name: {names} starts no more at boot."),
-                Want::Command {
-                    argv: systemctl("disable", names),
-                    undo: Reversal::Command(systemctl("enable", names)),
-                    follows: false,
-                    expected: vec![0],
-                },
+                Operation::disable_unit(names),
             );
         } else if path.starts_with("/etc/") {
             let dead = |line: &str| line.replace('-', "_").starts_with(OLD).then(|| format!("# {line}"));
@@ -220,10 +215,6 @@ fn retire(ctx: &Ctx<'_>, draft: &mut Draft) {
             ));
         }
     }
-}
-
-fn systemctl(verb: &str, unit: &str) -> Vec<String> {
-    ["systemctl", verb, unit].map(str::to_owned).into()
 }
 
 /// A text with some of its lines changed; all else stays, byte for byte.
@@ -259,9 +250,6 @@ fn boot(ctx: &Ctx<'_>, draft: &mut Draft, module: &str) {
                 format!("# By 'gdr fix peermem'.\n[Service]\nExecStartPost=-/sbin/modprobe {module}\n"),
             ),
         );
-        draft.wish(
-            "systemd reads its units again.",
-            Want::rebuild(&["systemctl", "daemon-reload"]),
-        );
+        draft.wish("systemd reads its units again.", Want::Run(Operation::ReloadUnits));
     }
 }

@@ -7,7 +7,7 @@ use super::boot::{Parameter, Rest, tell};
 use super::draft::{Draft, Need, Want};
 use crate::check::{Ctx, ground};
 use crate::kmod::acs::{self, CONFIG, DISABLE, Wanted};
-use crate::model::{Bdf, Boot, Fact};
+use crate::model::{Bdf, Boot, Fact, Operation};
 
 /// What brings up devices and their drivers: which ports matter is seen from those.
 const AFTER: &str =
@@ -23,6 +23,9 @@ pub fn unit(draft: &mut Draft, need: &Need<'_>) -> Result<(), String> {
     let Some(program) = argv.first().filter(|program| program.starts_with('/')) else {
         return Err("Where gdr's own binary is, is not known: a unit has to name it.".to_owned());
     };
+    if let Some(why) = &need.options.unsafe_program {
+        return Err(why.clone());
+    }
     if let Some(Fact::Known(None)) = need.ctx.facts.tools.get("systemctl") {
         return Err("There is no systemctl here: systemd does not start this machine's services.".to_owned());
     }
@@ -48,11 +51,8 @@ pub fn unit(draft: &mut Draft, need: &Need<'_>) -> Result<(), String> {
         format!("{unit} clears the bits again at every boot."),
         Want::file(format!("{}/{unit}", Boot::UNITS), text),
     );
-    draft.wish(
-        "systemd reads its units again.",
-        Want::rebuild(&["systemctl", "daemon-reload"]),
-    );
-    draft.wish("It starts at boot.", Want::Unit { name: unit.to_owned() });
+    draft.wish("systemd reads its units again.", Want::Run(Operation::ReloadUnits));
+    draft.run("It starts at boot.", Operation::enable_unit(unit));
     draft.warnings.push(format!(
         "The unit runs {program}: keep the program there. A hot-plug or a reset of a port (AER, DPC) undoes the change until \
          the unit is started again: systemctl restart {unit}."

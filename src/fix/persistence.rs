@@ -4,7 +4,7 @@
 use super::draft::{Draft, Fix, Need, Want};
 use super::modules::may_have_systemd;
 use crate::check::{Ctx, ground};
-use crate::model::{Bdf, Fabric, Fact, Unit, UnitLines};
+use crate::model::{Bdf, Fabric, Fact, Operation, Unit, UnitLines};
 
 /// The fix.
 pub const FIX: Fix = Fix {
@@ -58,10 +58,7 @@ fn off(ctx: &Ctx<'_>) -> Result<Vec<Bdf>, String> {
 fn by_daemon(unit: &Unit, off: &[Bdf], draft: &mut Draft) {
     let lines = unit.lines.present();
     if lines.is_none_or(|lines| lines.installable) {
-        draft.wish(
-            format!("Start {UNIT} at every boot."),
-            Want::Unit { name: UNIT.to_owned() },
-        );
+        draft.run(format!("Start {UNIT} at every boot."), Operation::enable_unit(UNIT));
     }
     if let Some(kept) = lines.and_then(keeping) {
         draft.wish(
@@ -71,13 +68,10 @@ fn by_daemon(unit: &Unit, off: &[Bdf], draft: &mut Draft) {
                 format!("# By 'gdr fix persistence': without {IDLE}.\n[Service]\nExecStart=\nExecStart={kept}\n"),
             ),
         );
-        draft.wish(
-            "systemd reads its units again.",
-            Want::rebuild(&["systemctl", "daemon-reload"]),
-        );
-        draft.wish(
+        draft.wish("systemd reads its units again.", Want::Run(Operation::ReloadUnits));
+        draft.run(
             "The daemon starts anew, with the command that keeps the GPUs.",
-            Want::rebuild(&["systemctl", "restart", UNIT]),
+            Operation::restart_unit(UNIT),
         );
         return;
     }
@@ -85,9 +79,9 @@ fn by_daemon(unit: &Unit, off: &[Bdf], draft: &mut Draft) {
         _ if off.is_empty() => {}
         // It runs, and somebody has switched the mode off since.
         Fact::Known(true) => by_hand(off, draft),
-        _ => draft.wish(
+        _ => draft.run(
             "Start the daemon now: it switches persistence mode on.",
-            Want::until_reboot(&["systemctl", "start", UNIT], &["systemctl", "stop", UNIT]),
+            Operation::start_unit(UNIT),
         ),
     }
 }
@@ -104,13 +98,9 @@ fn keeping(lines: &UnitLines) -> Option<String> {
 /// By nvidia-smi, a GPU at a time: those that have the mode on keep it on after an undo.
 fn by_hand(off: &[Bdf], draft: &mut Draft) {
     for gpu in off {
-        let gpu = gpu.to_string();
         draft.wish(
             format!("Switch persistence mode of {gpu} on."),
-            Want::until_reboot(
-                &["nvidia-smi", "-i", &gpu, "-pm", "1"],
-                &["nvidia-smi", "-i", &gpu, "-pm", "0"],
-            ),
+            Want::Run(Operation::SetPersistenceMode { gpu: *gpu, on: true }),
         );
     }
 }

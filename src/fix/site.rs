@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::step::UNITS;
 use crate::model::{Bdf, Capability, Fact, Facts, Why};
 use crate::pci::{ConfigSpace, ReadError, offset_of};
-use crate::world::Files;
+use crate::world::{Files, LARGEST};
 
 /// A machine that is to be repaired.
 pub struct Site<'a> {
@@ -29,6 +29,10 @@ impl<'a> Site<'a> {
             ));
         }
         match self.files.read(target) {
+            Ok(bytes) if u64::try_from(bytes.len()).is_ok_and(|size| size > LARGEST) => Err(format!(
+                "{path} has {} bytes, and gdr changes files of at most {LARGEST}",
+                bytes.len()
+            )),
             Ok(bytes) => String::from_utf8(bytes)
                 .map(Some)
                 .map_err(|_| format!("{path} is no UTF-8 text")),

@@ -1,17 +1,18 @@
-//! One step of a plan: what must be there before it, doing it and reading it back, and taking it back.
+//! One step of a plan: recorded, done and read back.
 
 use std::path::Path;
 
-use super::Error;
-use super::journal::owner;
-use crate::model::{Action, Bdf, Before, ConfigWrite, Entry, FileImage, FileWrite, Hex, Progress, Reversal};
-use crate::pci::{ConfigSpace, ReadError, offset_of};
-use crate::world::{Hands, Ran};
+use super::command::{build, command, expected};
+use super::journal::Journals;
+use super::register::{Register, name, value};
+use super::{Error, Report};
+use crate::model::{
+    Action, Digest, FileChange, FileMeta, FilePath, FileRecord, ImageChange, ModuleName, Mutation, Operation, UnitName,
+};
+use crate::world::{CommandLine, Executor, FileImage, Ran};
 
 /// Where the kernel lists its modules.
 const MODULES: &str = "/proc/modules";
-/// The exit status that stands for a program that is not installed, as in a shell (POSIX, Shell Command Language 2.8.2).
-pub const MISSING: i32 = 127;
 /// Where units are enabled.
 pub const UNITS: &str = "/etc/systemd/system";
 
@@ -24,30 +25,26 @@ pub enum Acted {
     Printed,
 }
 
-/// What became of taking a step back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Back {
-    /// What was there before is there again.
-    Restored,
-    /// It was there already.
-    Already,
-    /// A reboot has reset it.
-    Reset,
-    /// There is nothing to take back.
-    Nothing,
-    /// The command that takes it back is for the user.
-    Printed(Vec<String>),
-    /// What is there now is neither what was there before nor what gdr wrote, in words.
-    Refused(String),
+/// Checks before the first step that gdr can replace every file of a plan, with everything that belongs to it.
+pub fn check_file(executor: &Executor, action: &Action) -> Result<(), Error> {
+    let path = match action {
+        Action::WriteFile(write) => &write.path,
+        Action::RemoveFile { path, .. } => path,
+        _ => return Ok(()),
+    };
+    match executor.file(Path::new(path.as_str()))? {
+        Some(image) => replaceable(path, &image),
+        None => Ok(()),
+    }
 }
 
-/// Holds what is there against what the plan says was there, and keeps what the plan does not say of it.
-pub fn look(hands: &Hands, action: &Action) -> Result<Before, Error> {
+/// Compares what is there with what the plan says, and records all that undoing the step takes.
+pub fn record(executor: &Executor, journals: &Journals, number: u32, action: &Action) -> Result<Mutation, Error> {
     match action {
         Action::WriteConfig(write) => {
-            let now = Register::find(hands, write)?.read(hands)?;
+            let now = Register::find(executor, write)?.read(executor)?;
             match now & write.mask == write.old & write.mask {
-                true => Ok(Before::default()),
+                true => Ok(Mutation::WriteConfig(*write)),
                 false => surprise(format!(
                     "{} reads {}, and read {} when the plan was made",
                     name(write),
@@ -57,41 +54,64 @@ pub fn look(hands: &Hands, action: &Action) -> Result<Before, Error> {
             }
         }
         Action::WriteFile(write) => {
-            let path = Path::new(&write.path);
-            let file = hands.file(path)?;
-            expect_content(&write.path, file.as_ref(), write.old.as_deref())?;
-            let made = hands.missing_above(path)?;
-            Ok(Before {
-                file,
-                made: made.iter().map(|path| path.display().to_string()).collect(),
-            })
+            let path = Path::new(write.path.as_str());
+            let before = executor.file(path)?;
+            expect_content(&write.path, before.as_ref(), write.old.as_ref())?;
+            let created = executor.missing_above(path)?;
+            let created = created.iter().map(|path| path.display().to_string().try_into());
+            let created: Result<Vec<FilePath>, _> = created.collect();
+            let meta = match &before {
+                Some(before) => before.meta.clone(),
+                None => new_meta(write.mode),
+            };
+            Ok(Mutation::ReplaceFile(FileChange {
+                before: save(journals, number, &write.path, before)?,
+                after: Some(FileRecord {
+                    sha256: Digest::of(write.content.as_bytes()),
+                    meta,
+                }),
+                created: created
+                    .map_err(|invalid| Error::Surprise(format!("a directory above {} is {invalid}", write.path)))?,
+                path: write.path.clone(),
+            }))
         }
         Action::RemoveFile { path, old } => {
-            let file = hands.file(Path::new(path))?;
-            expect_content(path, file.as_ref(), Some(old))?;
-            Ok(Before { file, made: Vec::new() })
+            let before = executor.file(Path::new(path.as_str()))?;
+            expect_content(path, before.as_ref(), Some(old))?;
+            Ok(Mutation::ReplaceFile(FileChange {
+                before: save(journals, number, path, before)?,
+                after: None,
+                created: Vec::new(),
+                path: path.clone(),
+            }))
         }
-        Action::WriteAttribute { path, old, .. } => {
-            let now = hands.attribute(Path::new(path))?;
-            match now == *old {
-                true => Ok(Before::default()),
-                false => surprise(format!("{path} reads '{now}', and read '{old}' when the plan was made")),
+        Action::WriteAttribute(write) => {
+            let now = executor.attribute(Path::new(write.path.as_str()))?;
+            match now == write.old {
+                true => Ok(Mutation::WriteAttribute(write.clone())),
+                false => surprise(format!(
+                    "{} reads '{now}', and read '{}' when the plan was made",
+                    write.path, write.old
+                )),
             }
         }
-        Action::RunCommand { .. }
-        | Action::LoadModule { .. }
-        | Action::EnableUnit { .. }
-        | Action::SetKernelParameter { .. } => Ok(Before::default()),
+        Action::RebuildImage(image) => match executor.digest(Path::new(image.path.as_str()))? {
+            Some(before) => Ok(Mutation::RebuildImage(ImageChange {
+                build: image.clone(),
+                before,
+                after: None,
+            })),
+            None => surprise(format!("{} is gone since the plan was made", image.path)),
+        },
+        Action::Run(operation) => Ok(Mutation::Run(operation.clone())),
     }
 }
 
-/// Does a step and reads it back.
-pub fn act(hands: &Hands, action: &Action, before: &Before) -> Result<Acted, Error> {
-    match action {
-        Action::WriteConfig(write) => {
-            let register = Register::find(hands, write)?;
-            set(hands, &register, write, write.new)?;
-            let now = register.read(hands)?;
+/// Does a step and reads it back; what can only be known afterwards goes into its record.
+pub fn act(executor: &Executor, action: &Action, mutation: &mut Mutation, report: Report<'_>) -> Result<Acted, Error> {
+    match (action, mutation) {
+        (Action::WriteConfig(write), _) => {
+            let now = Register::find(executor, write)?.set(executor, write.mask, write.new)?;
             match now & write.mask == write.new & write.mask {
                 true => Ok(Acted::Done),
                 false => surprise(format!(
@@ -102,278 +122,129 @@ pub fn act(hands: &Hands, action: &Action, before: &Before) -> Result<Acted, Err
                 )),
             }
         }
-        Action::WriteFile(write) => {
-            for directory in &before.made {
-                hands.make_directory(Path::new(directory), 0o755)?;
+        (Action::WriteFile(write), Mutation::ReplaceFile(change)) => {
+            for directory in &change.created {
+                executor.make_directory(Path::new(directory.as_str()), 0o755)?;
             }
-            let path = Path::new(&write.path);
-            let image = image(write, before.file.as_ref());
-            hands.replace(path, &image)?;
-            match hands.file(path)? {
-                Some(now) if now == image => Ok(Acted::Done),
+            let path = Path::new(write.path.as_str());
+            let meta = change
+                .after
+                .as_ref()
+                .map_or_else(|| new_meta(write.mode), |after| after.meta.clone());
+            let image = FileImage {
+                content: write.content.clone().into_bytes(),
+                meta,
+                links: 1,
+            };
+            executor.replace(path, &image)?;
+            match executor.file(path)? {
+                Some(now) if now == image || change.before.is_none() && is_same_file(&now, &image) => {
+                    // A new file has what its directory gives it: a default access control list, a security label.
+                    change.after = Some(FileRecord {
+                        sha256: Digest::of(&now.content),
+                        meta: now.meta,
+                    });
+                    Ok(Acted::Done)
+                }
                 _ => surprise(format!("{} does not read back as it was written", write.path)),
             }
         }
-        Action::RemoveFile { path, .. } => {
-            hands.remove(Path::new(path))?;
+        (Action::RemoveFile { path, .. }, _) => {
+            executor.remove(Path::new(path.as_str()))?;
             Ok(Acted::Done)
         }
-        Action::WriteAttribute { path, new, .. } => {
-            let path = Path::new(path);
-            hands.write_attribute(path, new)?;
-            let now = hands.attribute(path)?;
-            match now == *new {
+        (Action::WriteAttribute(write), _) => {
+            let path = Path::new(write.path.as_str());
+            executor.write_attribute(path, &write.new)?;
+            let now = executor.attribute(path)?;
+            match now == write.new {
                 true => Ok(Acted::Done),
-                false => surprise(format!("{} was written '{new}' and reads '{now}'", path.display())),
+                false => surprise(format!("{} was written '{}' and reads '{now}'", write.path, write.new)),
             }
         }
-        Action::RunCommand { argv, expected, .. } => run(hands, argv, expected),
-        Action::LoadModule { module } => {
-            let argv = ["modprobe".to_owned(), module.clone()];
-            let acted = run(hands, &argv, &[0])?;
-            match acted == Acted::Printed || is_loaded(hands, module)? {
-                true => Ok(acted),
-                false => surprise(format!("modprobe {module} ended well, and {MODULES} does not list it")),
+        (Action::RebuildImage(image), Mutation::RebuildImage(change)) => {
+            let Some(command) = build(image) else {
+                return surprise(format!("the kernel of {} is not known", image.path));
+            };
+            let (path, kept) = (Path::new(image.path.as_str()), image.kept());
+            executor.keep(path, Path::new(&kept))?;
+            let acted = run(executor, &command, &[0], report)?;
+            match acted {
+                Acted::Done => change.after = executor.digest(path)?,
+                // Nothing was built, so nothing is put back.
+                Acted::Printed => executor.remove(Path::new(&kept))?,
             }
+            Ok(acted)
         }
-        Action::EnableUnit { unit } => {
-            let argv = ["systemctl".to_owned(), "enable".to_owned(), unit.clone()];
-            let acted = run(hands, &argv, &[0])?;
-            match acted == Acted::Printed || is_enabled(hands, unit)? {
-                true => Ok(acted),
-                false => surprise(format!(
+        (Action::Run(operation), _) => {
+            let acted = run(executor, &command(operation), expected(operation), report)?;
+            match operation {
+                _ if acted == Acted::Printed => Ok(acted),
+                Operation::LoadModule { module } if !is_loaded(executor, module)? => {
+                    surprise(format!("modprobe {module} ended well, and {MODULES} does not list it"))
+                }
+                Operation::EnableUnit { unit } if !is_enabled(executor, unit)? => surprise(format!(
                     "systemctl enable {unit} ended well, and nothing in {UNITS} wants it"
                 )),
+                _ => Ok(acted),
             }
         }
-        Action::SetKernelParameter { old, new } => run(hands, &grubby(old.as_deref(), Some(new)), &[0]),
+        (action, _) => surprise(format!("the record of a step is of another kind: {action:?}")),
     }
 }
 
-/// Takes a step back. `rebooted` says that the machine has booted since: what does not last is as it was. `force` restores
-/// also where somebody else has changed it since.
-pub fn reverse(hands: &Hands, entry: &Entry, rebooted: bool, force: bool) -> Result<Back, Error> {
-    match &entry.step.action {
-        Action::WriteConfig(write) => reverse_config(hands, write, rebooted, force),
-        Action::WriteFile(write) => {
-            let back = reverse_write(hands, write, &entry.before, force)?;
-            if !matches!(back, Back::Refused(_)) {
-                for directory in entry.before.made.iter().rev() {
-                    hands.remove_directory(Path::new(directory))?;
-                }
-            }
-            Ok(back)
-        }
-        Action::RemoveFile { path, .. } => {
-            let Some(before) = &entry.before.file else {
-                return Ok(Back::Nothing);
-            };
-            let target = Path::new(path);
-            hands.sweep(target)?;
-            match hands.file(target)? {
-                Some(now) if now == *before => Ok(Back::Already),
-                Some(_) if !force => Ok(Back::Refused(format!(
-                    "{path} was taken away and is there again: somebody has written it since"
-                ))),
-                _ => {
-                    hands.replace(target, before)?;
-                    Ok(Back::Restored)
-                }
-            }
-        }
-        Action::WriteAttribute { path, old, new } => {
-            let target = Path::new(path);
-            hands.sweep(target)?;
-            let now = match hands.attribute(target) {
-                Ok(now) => now,
-                Err(error) if error.is_absent() => return Ok(Back::Reset),
-                Err(error) => return Err(error.into()),
-            };
-            if now == *old {
-                return Ok(if rebooted { Back::Reset } else { Back::Already });
-            }
-            if now != *new && !force {
-                return Ok(Back::Refused(format!(
-                    "{path} reads '{now}', which gdr did not write: somebody has changed it since"
-                )));
-            }
-            hands.write_attribute(target, old)?;
-            Ok(Back::Restored)
-        }
-        Action::RunCommand { undo, .. } => match undo {
-            Reversal::Nothing | Reversal::Again => Ok(Back::Nothing),
-            Reversal::Command(argv) => reverse_by(hands, argv, entry.progress),
-            Reversal::UntilReboot(_) if rebooted => Ok(Back::Reset),
-            Reversal::UntilReboot(argv) => reverse_by(hands, argv, entry.progress),
-        },
-        Action::LoadModule { module } => match is_loaded(hands, module)? {
-            false => Ok(if rebooted { Back::Reset } else { Back::Already }),
-            // It was loaded again by somebody else, or at boot.
-            true if rebooted => Ok(Back::Reset),
-            true => {
-                // Not modprobe -r: it takes along what the module needed and nobody uses, such as a NIC's own driver.
-                let argv = ["rmmod".to_owned(), module.replace('-', "_")];
-                reverse_by(hands, &argv, entry.progress)
-            }
-        },
-        Action::EnableUnit { unit } => match is_enabled(hands, unit)? {
-            false => Ok(Back::Already),
-            true => {
-                let argv = ["systemctl", "disable", unit.as_str()].map(str::to_owned);
-                reverse_by(hands, &argv, entry.progress)
-            }
-        },
-        Action::SetKernelParameter { old, new } => {
-            reverse_by(hands, &grubby(Some(new), old.as_deref()), entry.progress)
-        }
-    }
-}
-
-/// Runs the commands that make one thing of another once more: the files under them are as they were.
-pub fn again(hands: &Hands, argv: &[String], expected: &[i32]) -> Result<Back, Error> {
-    match hands.run(argv) {
-        ran if well(&ran, expected) => Ok(Back::Restored),
-        Ran::Printed => Ok(Back::Printed(argv.to_vec())),
-        other => Ok(Back::Refused(ended(argv, &other))),
-    }
-}
-
-fn reverse_config(hands: &Hands, write: &ConfigWrite, rebooted: bool, force: bool) -> Result<Back, Error> {
-    let register = match Register::find(hands, write) {
-        Ok(register) => register,
-        Err(Error::File(error)) if error.is_absent() => {
-            return Ok(match rebooted {
-                true => Back::Reset,
-                false => Back::Refused(format!("{} is gone", write.bdf)),
-            });
-        }
-        Err(error) => return Err(error),
-    };
-    let now = register.read(hands)?;
-    if now & write.mask == write.old & write.mask {
-        return Ok(if rebooted { Back::Reset } else { Back::Already });
-    }
-    if rebooted {
-        // A boot starts from what the firmware and the kernel set: whoever wrote it since is not this repair.
-        return Ok(Back::Reset);
-    }
-    if now & write.mask != write.new & write.mask && !force {
-        return Ok(Back::Refused(format!(
-            "{} reads {}, and gdr wrote {}: another tool, or the kernel after a reset of the device, has changed it since",
-            name(write),
-            value(write, now),
-            value(write, write.new)
-        )));
-    }
-    set(hands, &register, write, write.old)?;
-    let now = register.read(hands)?;
-    match now & write.mask == write.old & write.mask {
-        true => Ok(Back::Restored),
-        false => Ok(Back::Refused(format!(
-            "{} was written {} and reads {}: the device does not take it",
-            name(write),
-            value(write, write.old),
-            value(write, now)
-        ))),
-    }
-}
-
-fn reverse_write(hands: &Hands, write: &FileWrite, before: &Before, force: bool) -> Result<Back, Error> {
-    let path = Path::new(&write.path);
-    hands.sweep(path)?;
-    let now = match hands.file(path) {
-        Ok(now) => now,
-        Err(error) if !force => return Ok(Back::Refused(error.sentence())),
-        Err(error) => return Err(error.into()),
-    };
-    if now == before.file {
-        return Ok(Back::Already);
-    }
-    let ours = now
-        .as_ref()
-        .is_some_and(|now| now.content.0 == write.content.as_bytes());
-    if !ours && !force {
-        let state = match now {
-            Some(_) => "holds something else than gdr wrote",
-            None => "is gone",
-        };
-        return Ok(Back::Refused(format!(
-            "{} {state}: somebody has changed it since",
-            write.path
-        )));
-    }
-    match &before.file {
-        Some(image) => hands.replace(path, image)?,
-        None if now.is_some() => hands.remove(path)?,
-        None => {}
-    }
-    Ok(Back::Restored)
-}
-
-fn reverse_by(hands: &Hands, argv: &[String], progress: Progress) -> Result<Back, Error> {
-    match hands.run(argv) {
-        Ran::Ended { code: 0, .. } => Ok(Back::Restored),
-        Ran::Printed => Ok(Back::Printed(argv.to_vec())),
-        // It may never have been done.
-        Ran::Ended { .. } if progress == Progress::Begun => Ok(Back::Nothing),
-        other => Ok(Back::Refused(ended(argv, &other))),
-    }
-}
-
-fn run(hands: &Hands, argv: &[String], expected: &[i32]) -> Result<Acted, Error> {
-    match hands.run(argv) {
-        ran if well(&ran, expected) => Ok(Acted::Done),
+/// Runs a program, which is reported before it begins.
+pub fn run(executor: &Executor, command: &CommandLine, expected: &[i32], report: Report<'_>) -> Result<Acted, Error> {
+    match start(executor, command, report) {
+        ran if is_success(&ran, expected) => Ok(Acted::Done),
         Ran::Printed => Ok(Acted::Printed),
-        other => surprise(ended(argv, &other)),
+        other => surprise(ended(command, &other)),
     }
+}
+
+/// The same, whatever comes of it.
+pub fn start(executor: &Executor, command: &CommandLine, report: Report<'_>) -> Ran {
+    report(&format!("runs: {command}"));
+    executor.run(command)
 }
 
 /// Whether a program ended as expected, or need not be there.
-fn well(ran: &Ran, expected: &[i32]) -> bool {
+pub fn is_success(ran: &Ran, expected: &[i32]) -> bool {
     match ran {
         Ran::Ended { code, .. } => expected.contains(code),
-        Ran::Missing(_) => expected.contains(&MISSING),
+        Ran::Missing => expected.contains(&super::command::MISSING),
         Ran::Printed | Ran::Failed(_) => false,
     }
 }
 
 /// How a command ended that should have ended otherwise.
-fn ended(argv: &[String], ran: &Ran) -> String {
-    let line = argv.join(" ");
+pub fn ended(command: &CommandLine, ran: &Ran) -> String {
     match ran {
-        Ran::Ended { code, said } if said.is_empty() => format!("'{line}' ended with {code}"),
-        Ran::Ended { code, said } => format!("'{line}' ended with {code}: {said}"),
-        Ran::Failed(why) => format!("'{line}': {why}"),
-        Ran::Missing(name) => format!("'{line}': {name} is not installed"),
-        Ran::Printed => format!("'{line}' was not run"),
+        Ran::Ended { code, output } if output.is_empty() => format!("'{command}' ended with {code}"),
+        Ran::Ended { code, output } => format!("'{command}' ended with {code}: {output}"),
+        Ran::Failed(why) => format!("'{command}': {why}"),
+        Ran::Missing => format!("'{command}': {} is not installed", command.program.name()),
+        Ran::Printed => format!("'{command}' was not run"),
     }
 }
 
-/// grubby's command that takes parameters off and puts others on, of every kernel that is installed.
-fn grubby(off: Option<&str>, on: Option<&str>) -> Vec<String> {
-    let mut argv = vec!["grubby".to_owned(), "--update-kernel=ALL".to_owned()];
-    argv.extend(off.map(|off| format!("--remove-args={off}")));
-    argv.extend(on.map(|on| format!("--args={on}")));
-    argv
-}
-
 /// Whether a module is loaded.
-fn is_loaded(hands: &Hands, module: &str) -> Result<bool, Error> {
-    let text = match hands.attribute(Path::new(MODULES)) {
+pub fn is_loaded(executor: &Executor, module: &ModuleName) -> Result<bool, Error> {
+    let text = match executor.attribute(Path::new(MODULES)) {
         Ok(text) => text,
         Err(error) if error.is_absent() => return Ok(false),
         Err(error) => return Err(error.into()),
     };
-    let wanted = module.replace('-', "_");
+    let wanted = module.as_str().replace('-', "_");
     Ok(text.lines().any(|line| line.split(' ').next() == Some(&wanted)))
 }
 
 /// Whether some target wants a unit at boot.
-fn is_enabled(hands: &Hands, unit: &str) -> Result<bool, Error> {
-    for name in hands.list(Path::new(UNITS))? {
+pub fn is_enabled(executor: &Executor, unit: &UnitName) -> Result<bool, Error> {
+    for name in executor.list(Path::new(UNITS))? {
         if name.ends_with(".wants") || name.ends_with(".requires") {
-            let link = Path::new(UNITS).join(name).join(unit);
-            if hands.is_there(&link)? {
+            let link = Path::new(UNITS).join(name).join(unit.as_str());
+            if executor.is_there(&link)? {
                 return Ok(true);
             }
         }
@@ -381,27 +252,65 @@ fn is_enabled(hands: &Hands, unit: &str) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// What a file will be.
-fn image(write: &FileWrite, before: Option<&FileImage>) -> FileImage {
-    let (uid, gid) = owner();
-    let content = Hex(write.content.clone().into_bytes());
-    match before {
-        Some(before) => FileImage {
-            content,
-            ..before.clone()
-        },
-        None => FileImage {
-            content,
-            mode: write.mode,
-            uid,
-            gid,
-        },
+/// Keeps the content of a file that is replaced, and records the rest of it.
+fn save(
+    journals: &Journals,
+    number: u32,
+    path: &FilePath,
+    before: Option<FileImage>,
+) -> Result<Option<FileRecord>, Error> {
+    let Some(before) = before else {
+        return Ok(None);
+    };
+    replaceable(path, &before)?;
+    journals.save(number, &before.content)?;
+    Ok(Some(FileRecord {
+        sha256: Digest::of(&before.content),
+        meta: before.meta,
+    }))
+}
+
+/// Whether a replacement of this file can keep everything that belongs to it.
+fn replaceable(path: &FilePath, image: &FileImage) -> Result<(), Error> {
+    if image.links > 1 {
+        return surprise(format!(
+            "{path} has {} hard links: the other names would keep the old content. Write it by hand, or remove the links",
+            image.links
+        ));
+    }
+    if image.meta.mode & 0o7000 != 0 {
+        return surprise(format!(
+            "{path} has mode {:04o}: gdr changes no file with set-user-id, set-group-id or sticky bits",
+            image.meta.mode
+        ));
+    }
+    // They hold a signature of the content (kernel documentation, ABI/testing/evm and ima_policy).
+    let signed = ["security.ima", "security.evm"];
+    match signed.iter().find(|name| image.meta.attributes.contains_key(**name)) {
+        Some(name) => surprise(format!("{path} is signed ({name}), and gdr cannot sign what it writes")),
+        None => Ok(()),
     }
 }
 
-fn expect_content(path: &str, file: Option<&FileImage>, wanted: Option<&str>) -> Result<(), Error> {
-    let now = file.map(|file| sha256(&file.content.0));
-    match (now.as_deref(), wanted) {
+/// Content, permissions and owner, whatever the extended attributes.
+fn is_same_file(a: &FileImage, b: &FileImage) -> bool {
+    let owner = |image: &FileImage| (image.meta.mode, image.meta.uid, image.meta.gid);
+    a.content == b.content && owner(a) == owner(b)
+}
+
+/// What belongs to a new file.
+fn new_meta(mode: u32) -> FileMeta {
+    FileMeta {
+        mode,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        ..FileMeta::default()
+    }
+}
+
+fn expect_content(path: &FilePath, file: Option<&FileImage>, wanted: Option<&Digest>) -> Result<(), Error> {
+    let now = file.map(|file| Digest::of(&file.content));
+    match (now.as_ref(), wanted) {
         (now, wanted) if now == wanted => Ok(()),
         (None, _) => surprise(format!("{path} is gone since the plan was made")),
         (_, None) => surprise(format!("{path} was written by somebody since the plan was made")),
@@ -409,101 +318,6 @@ fn expect_content(path: &str, file: Option<&FileImage>, wanted: Option<&str>) ->
     }
 }
 
-/// SHA-256 in hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
-    use sha2::Digest as _;
-    sha2::Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
-}
-
 fn surprise<T>(words: String) -> Result<T, Error> {
     Err(Error::Surprise(words))
-}
-
-fn set(hands: &Hands, register: &Register, write: &ConfigWrite, wanted: u32) -> Result<(), Error> {
-    let now = register.read(hands)?;
-    let bytes = (now & !write.mask | wanted & write.mask).to_le_bytes();
-    Ok(hands.write_config(register.bdf, register.offset, &bytes[..usize::from(register.width)])?)
-}
-
-/// A register where it is now.
-struct Register {
-    bdf: Bdf,
-    offset: u16,
-    width: u8,
-}
-
-impl Register {
-    fn find(hands: &Hands, write: &ConfigWrite) -> Result<Self, Error> {
-        // That the function is there is known before its list is walked: a walk has no words for a file that is not.
-        hands.read_config(write.bdf, 0, 1)?;
-        let space = Space { hands, bdf: write.bdf };
-        match offset_of(&space, write.capability) {
-            Ok(Some(offset)) if matches!(write.width, 1 | 2 | 4) => Ok(Self {
-                bdf: write.bdf,
-                offset: offset + write.offset,
-                width: write.width,
-            }),
-            Ok(_) => surprise(format!("{} has no register {}", write.bdf, register(write))),
-            Err(why) => surprise(format!(
-                "the capabilities of {} cannot be read: {}",
-                write.bdf,
-                why.phrase()
-            )),
-        }
-    }
-
-    fn read(&self, hands: &Hands) -> Result<u32, Error> {
-        let width = usize::from(self.width);
-        let bytes = hands.read_config(self.bdf, self.offset, width)?;
-        if bytes.len() != width {
-            return surprise(format!(
-                "configuration space of {} ends before {:#x}",
-                self.bdf, self.offset
-            ));
-        }
-        if bytes.iter().all(|byte| *byte == 0xff) {
-            return surprise(format!("{} answers ones, as a device that is gone does", self.bdf));
-        }
-        let mut whole = [0; 4];
-        whole[..width].copy_from_slice(&bytes);
-        Ok(u32::from_le_bytes(whole))
-    }
-}
-
-/// The configuration space of a function that is being changed.
-struct Space<'h> {
-    hands: &'h Hands,
-    bdf: Bdf,
-}
-
-impl ConfigSpace for Space<'_> {
-    fn read(&self, offset: u16, out: &mut [u8]) -> Result<usize, ReadError> {
-        let bytes = self
-            .hands
-            .read_config(self.bdf, offset, out.len())
-            .map_err(|_| ReadError::Failed)?;
-        out[..bytes.len()].copy_from_slice(&bytes);
-        Ok(bytes.len())
-    }
-}
-
-/// A register as setpci names it.
-pub fn register(write: &ConfigWrite) -> String {
-    let size = match write.width {
-        1 => "b",
-        2 => "w",
-        _ => "l",
-    };
-    format!("{}+{:#x}.{size}", write.capability.setpci(), write.offset)
-}
-
-fn name(write: &ConfigWrite) -> String {
-    format!("{} of {}", register(write), write.bdf)
-}
-
-fn value(write: &ConfigWrite, value: u32) -> String {
-    format!("{value:0width$x}", width = usize::from(write.width) * 2)
 }

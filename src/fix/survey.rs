@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::command::{Reversal, build, command, expected, reversal};
 use super::draft::{Draft, Fix, Need, Want};
 use super::site::Site;
-use super::step::sha256;
 use crate::check::Ctx;
-use crate::model::{Action, Bdf, Cause, ConfigWrite, FileWrite, Plan, Repair, Reversal, Step};
-use crate::world::Files;
+use crate::model::{
+    Action, AttributeWrite, Bdf, Cause, ConfigWrite, Digest, FilePath, FileWrite, ModuleName, Operation, Plan,
+    PlannedCommand, Repair, Step,
+};
+use crate::world::{Files, LARGEST};
 
 /// The plan for these fixes.
 pub fn plan(ctx: &Ctx<'_>, fixes: &[(&Fix, Need<'_>)], files: &dyn Files) -> Plan {
@@ -28,19 +31,18 @@ fn once(repairs: &mut [Repair]) {
     for repair in repairs.iter_mut().rev() {
         let mut steps = std::mem::take(&mut repair.steps);
         steps.reverse();
-        steps.retain(|step| match &step.action {
-            Action::RunCommand {
-                undo: Reversal::Again, ..
-            } => {
-                let is_first = !later.contains(&step.action);
-                later.push(step.action.clone());
-                is_first
-            }
-            _ => true,
+        steps.retain(|step| {
+            let is_first = !is_rebuild(&step.action) || !later.contains(&step.action);
+            later.push(step.action.clone());
+            is_first
         });
         steps.reverse();
         repair.steps = steps;
     }
+}
+
+fn is_rebuild(action: &Action) -> bool {
+    matches!(action, Action::Run(operation) if reversal(operation) == Reversal::Again)
 }
 
 /// What is there, and what the steps before will have made of it.
@@ -82,6 +84,7 @@ impl Survey<'_> {
                 Ok(None) => {}
                 Ok(Some(action)) => repair.steps.push(Step {
                     about: wish.about,
+                    command: planned(&action),
                     action,
                 }),
                 Err(why) => {
@@ -132,7 +135,7 @@ impl Survey<'_> {
             Want::File { path, mode, content } => {
                 let old = self.text(path)?;
                 let new = content(old.as_deref())?;
-                self.write(path, *mode, old, new)
+                self.write(path, *mode, old, new)?
             }
             Want::Mask { path, from, content } => {
                 let old = self.text(path)?;
@@ -140,61 +143,66 @@ impl Survey<'_> {
                     Some(old) => content(Some(old))?,
                     None => content(self.text(from)?.as_deref())?,
                 };
-                self.write(path, 0o644, old, new)
+                self.write(path, 0o644, old, new)?
             }
             Want::NoFile { path } => {
                 let old = self.text(path)?;
                 self.files.insert(path.clone(), None);
-                old.map(|old| Action::RemoveFile {
-                    path: path.clone(),
-                    old: sha256(old.as_bytes()),
-                })
+                match old {
+                    Some(old) => Some(Action::RemoveFile {
+                        path: file_path(path)?,
+                        old: Digest::of(old.as_bytes()),
+                    }),
+                    None => None,
+                }
             }
             Want::Attribute { path, value } => {
                 let old = self.site.attribute(path)?;
-                (old != *value).then(|| Action::WriteAttribute {
-                    path: path.clone(),
-                    old,
-                    new: value.clone(),
-                })
+                match old == *value {
+                    true => None,
+                    false => Some(Action::WriteAttribute(AttributeWrite {
+                        path: file_path(path)?,
+                        old,
+                        new: value.clone(),
+                    })),
+                }
             }
-            Want::Command {
-                argv,
-                undo,
-                follows,
-                expected,
-            } => (changed || !follows).then(|| Action::RunCommand {
-                argv: argv.clone(),
-                expected: expected.clone(),
-                undo: undo.clone(),
-            }),
-            Want::Module { name } => {
-                let loaded = self.site.is_loaded(name)? || !self.loaded.insert(name.replace('-', "_"));
-                (!loaded).then(|| Action::LoadModule { module: name.clone() })
+            Want::Image(build) => Some(Action::RebuildImage(build.clone())),
+            Want::Run(operation) => {
+                let holds = match operation {
+                    Operation::LoadModule { module } => self.is_loaded(module)?,
+                    Operation::EnableUnit { unit } => self.site.is_enabled(unit.as_str())?,
+                    operation => reversal(operation) == Reversal::Again && !changed,
+                };
+                (!holds).then(|| Action::Run(operation.clone()))
             }
-            Want::Unit { name } => {
-                let enabled = self.site.is_enabled(name)?;
-                (!enabled).then(|| Action::EnableUnit { unit: name.clone() })
-            }
-            Want::KernelParameter { old, new } => (old.as_ref() != Some(new)).then(|| Action::SetKernelParameter {
-                old: old.clone(),
-                new: new.clone(),
-            }),
         })
     }
 
+    /// Whether a module is loaded, or will be by a step before.
+    fn is_loaded(&mut self, module: &ModuleName) -> Result<bool, String> {
+        let name = module.as_str().replace('-', "_");
+        Ok(self.site.is_loaded(&name)? || !self.loaded.insert(name))
+    }
+
     /// The step that makes a file's text another; none where it is that already.
-    fn write(&mut self, path: &str, mode: u32, old: Option<String>, new: String) -> Option<Action> {
+    fn write(&mut self, path: &str, mode: u32, old: Option<String>, new: String) -> Result<Option<Action>, String> {
         if old.as_ref() == Some(&new) {
-            return None;
+            return Ok(None);
+        }
+        if u64::try_from(new.len()).is_ok_and(|size| size > LARGEST) {
+            return Err(format!(
+                "{path} would have {} bytes, and gdr writes at most {LARGEST}",
+                new.len()
+            ));
         }
         self.files.insert(path.to_owned(), Some(new.clone()));
-        Some(Action::WriteFile(FileWrite {
-            path: path.to_owned(),
-            old: old.map(|old| sha256(old.as_bytes())),
+        Ok(Some(Action::WriteFile(FileWrite {
+            path: file_path(path)?,
+            old: old.map(|old| Digest::of(old.as_bytes())),
             content: new,
             mode,
-        }))
+        })))
     }
 
     /// A file's text as it will be when the steps before are done.
@@ -204,4 +212,21 @@ impl Survey<'_> {
             None => self.site.file(path),
         }
     }
+}
+
+fn file_path(path: &str) -> Result<FilePath, String> {
+    path.try_into().map_err(|invalid| format!("{path} is {invalid}"))
+}
+
+/// The command line of what a program does.
+fn planned(action: &Action) -> Option<PlannedCommand> {
+    let (command, expected) = match action {
+        Action::Run(operation) => (command(operation), expected(operation)),
+        Action::RebuildImage(image) => (build(image)?, &[0][..]),
+        _ => return None,
+    };
+    Some(PlannedCommand {
+        argv: command.words(),
+        expected: expected.to_vec(),
+    })
 }

@@ -1,89 +1,117 @@
-//! Takes a repair back, the last step first. What is there already is left alone, so that an undo that was cut short is
-//! simply made again.
+//! Undoes a repair, the last step first. Each step is recorded as it is undone, and what is undone already is left alone,
+//! so that an undo that was interrupted is simply made again.
 
-use super::Error;
+use super::command::{Reversal, command, expected, reversal};
 use super::journal::Journals;
-use super::step::{Back, again, reverse};
-use crate::model::{Action, Journal, JournalState, Progress, Reversal};
-use crate::world::Hands;
+use super::reverse::{self, Back, again, reverse};
+use super::{Error, Report};
+use crate::model::{Journal, JournalState, Mutation, Operation, Progress};
+use crate::world::Executor;
 
-/// What came of taking a repair back.
+/// What came of undoing a repair.
 #[derive(Debug, Clone)]
 pub struct Undone {
     /// The journal, as it stands now.
     pub journal: Journal,
-    /// Each step that was looked at, by its place in the journal, in the order in which they were taken back, and what
-    /// became of it.
+    /// Each step that was looked at, by its place in the journal, in the order in which they were undone, and what became
+    /// of it.
     pub steps: Vec<(usize, Back)>,
-    /// Whether all of it is back.
+    /// Whether all of it is undone.
     pub whole: bool,
 }
 
-/// Takes a repair back: the one with this number, else the newest that was not taken back yet. `boot` is the present boot.
-pub fn undo(hands: &Hands, number: Option<u32>, boot: Option<&str>, force: bool) -> Result<Undone, Error> {
-    let journals = Journals::of(hands);
+/// Which repair is undone, and how.
+#[derive(Debug, Clone, Default)]
+pub struct UndoOptions {
+    /// Its number; without it the newest that is not undone yet.
+    pub number: Option<u32>,
+    /// The present boot (`/proc/sys/kernel/random/boot_id`), where it is known.
+    pub boot: Option<String>,
+    /// Restores also what somebody else has changed since.
+    pub force: bool,
+}
+
+/// Undoes a repair. Commands are reported before they run.
+pub fn undo(executor: &Executor, options: &UndoOptions, report: Report<'_>) -> Result<Undone, Error> {
+    let Some(journals) = Journals::open(executor)? else {
+        return Err(options.number.map_or(Error::NothingToUndo, Error::NoSuchRepair));
+    };
     let _lock = journals.lock()?;
-    let mut journal = match number {
-        Some(number) => journals.read(number)?,
+    let mut journal = match options.number {
+        Some(number) => journals.read(number)?.ok_or(Error::NoSuchRepair(number))?,
         None => newest(&journals)?,
     };
-    let rebooted = match (journal.boot.as_deref(), boot) {
-        (Some(then), Some(now)) => then != now,
-        _ => false,
+    let undo = reverse::Undo {
+        executor,
+        journals: &journals,
+        rebooted: matches!((&journal.boot, &options.boot), (Some(then), Some(now)) if then != now),
+        force: options.force,
     };
     let mut steps = Vec::new();
-    let mut rebuilt: Vec<(Vec<String>, Vec<i32>)> = Vec::new();
+    let mut rebuilds: Vec<Operation> = Vec::new();
     for at in (0..journal.entries.len()).rev() {
-        let entry = &journal.entries[at];
-        if matches!(entry.progress, Progress::Planned | Progress::Undone) {
+        if journal.entries[at].progress == Progress::Undone {
             continue;
         }
-        if let Action::RunCommand {
-            argv,
-            undo: Reversal::Again,
-            expected,
-        } = &entry.step.action
-        {
-            if !rebuilt.iter().any(|(there, _)| there == argv) {
-                rebuilt.insert(0, (argv.clone(), expected.clone()));
+        if let Some(operation) = rebuild(&journal.entries[at].mutation) {
+            if !rebuilds.contains(operation) {
+                rebuilds.insert(0, operation.clone());
             }
             continue;
         }
-        // One that cannot be taken back keeps none of the others.
-        let back = match reverse(hands, entry, rebooted, force) {
+        // One that cannot be undone keeps none of the others.
+        let back = match reverse(&undo, &journal, at, report) {
             Ok(back) => back,
             Err(error) => Back::Refused(error.to_string()),
         };
         if !matches!(back, Back::Refused(_)) {
             journal.entries[at].progress = Progress::Undone;
+            journals.write_undone(&journal).map_err(interrupted)?;
         }
         steps.push((at, back));
     }
-    for (argv, expected) in rebuilt {
-        let back = again(hands, &argv, &expected)?;
+    for operation in rebuilds {
+        let back = again(executor, &command(&operation), expected(&operation), report);
         for (at, entry) in journal.entries.iter_mut().enumerate() {
-            let is_it = matches!(&entry.step.action, Action::RunCommand { argv: its, undo: Reversal::Again, .. } if *its == argv);
-            if is_it && !matches!(entry.progress, Progress::Planned | Progress::Undone) {
+            if entry.progress != Progress::Undone && rebuild(&entry.mutation) == Some(&operation) {
                 if !matches!(back, Back::Refused(_)) {
                     entry.progress = Progress::Undone;
                 }
                 steps.push((at, back.clone()));
             }
         }
+        journals.write_undone(&journal).map_err(interrupted)?;
     }
-    let whole = !steps.iter().any(|(_, back)| matches!(back, Back::Refused(_)));
-    if whole {
+    let whole = journal.entries.iter().all(|entry| entry.progress == Progress::Undone);
+    if whole && journal.state != JournalState::Undone {
         journal.state = JournalState::Undone;
+        journals.write_undone(&journal).map_err(interrupted)?;
     }
-    journals.write(&journal)?;
+    if whole {
+        // Ignored: what stays is removed with the journal.
+        let _ = journals.discard(journal.number);
+    }
     Ok(Undone { journal, steps, whole })
 }
 
+/// The operation of a step that is undone by making it again.
+fn rebuild(mutation: &Mutation) -> Option<&Operation> {
+    match mutation {
+        Mutation::Run(operation) if reversal(operation) == Reversal::Again => Some(operation),
+        _ => None,
+    }
+}
+
+fn interrupted(error: Error) -> Error {
+    Error::Interrupted(Box::new(error))
+}
+
 /// The newest repair of which something may still be there.
-fn newest(journals: &Journals<'_>) -> Result<Journal, Error> {
+fn newest(journals: &Journals) -> Result<Journal, Error> {
     for number in journals.numbers()?.into_iter().rev() {
-        let journal = journals.read(number)?;
-        if journal.state != JournalState::Undone {
+        if let Some(journal) = journals.read(number)?
+            && journal.state != JournalState::Undone
+        {
             return Ok(journal);
         }
     }

@@ -2,6 +2,7 @@
 
 mod bdf;
 mod boot;
+mod checked;
 pub mod config;
 mod cuda;
 mod diff;
@@ -17,6 +18,7 @@ mod mapping;
 mod modprobe;
 mod module_files;
 mod nvml;
+mod operation;
 mod pci;
 mod plan;
 mod probe;
@@ -31,6 +33,7 @@ mod verbs;
 
 pub use bdf::{Bdf, BdfError};
 pub use boot::Boot;
+pub use checked::{Digest, FilePath, Invalid, KernelRelease, KernelWord, ModuleName, UnitName};
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
 pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMemops};
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
@@ -40,14 +43,20 @@ pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
 pub use finding::{Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary};
 pub use idlist::{IdList, IdListError};
-pub use journal::{Before, Entry, FileImage, JOURNAL_SCHEMA, Journal, JournalState, Progress};
+pub use journal::{
+    Entry, FileChange, FileMeta, FileRecord, ImageChange, JOURNAL_SCHEMA, Journal, JournalState, Mutation, Progress,
+};
 pub use limits::{Limits, RdmaGrant, Service, Setting};
 pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};
 pub use nvml::{Bar1, FabricRegistration, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
+pub use operation::{DeviceNode, FirmwareTool, GrubMkconfig, InitramfsBuilder, Operation};
 pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};
-pub use plan::{Action, Capability, Cause, ConfigWrite, FileWrite, PLAN_SCHEMA, Plan, Repair, Reversal, Step};
+pub use plan::{
+    Action, AttributeWrite, Capability, Cause, ConfigWrite, FileWrite, ImageBuild, PLAN_SCHEMA, Plan, PlannedCommand,
+    Repair, Step,
+};
 pub use probe::{
     BYTES, BackendChoice, BackendOutcome, Bucket, GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND,
     PROBE_SCHEMA, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedPair,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, Host};
+use super::{Bdf, Digest, FilePath, Host, InitramfsBuilder, KernelRelease, Operation};
 
 /// The schema of a plan.
 pub const PLAN_SCHEMA: &str = "gdr.plan/1";
@@ -79,6 +79,18 @@ pub struct Step {
     /// How.
     #[serde(flatten)]
     pub action: Action,
+    /// The command line, where a program does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<PlannedCommand>,
+}
+
+/// A program's command line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedCommand {
+    /// Its name and arguments.
+    pub argv: Vec<String>,
+    /// The exit statuses that mean success; 127 stands for a program that is not installed.
+    pub expected: Vec<i32>,
 }
 
 /// What a step does.
@@ -89,57 +101,48 @@ pub enum Action {
     WriteConfig(ConfigWrite),
     /// A file is written in one go: a reader sees the old content or the new.
     WriteFile(FileWrite),
-    /// A file is taken away.
+    /// A file is removed.
     RemoveFile {
         /// The file.
-        path: String,
-        /// SHA-256 of its content, in hexadecimal.
-        old: String,
+        path: FilePath,
+        /// SHA-256 of its content.
+        old: Digest,
     },
     /// A kernel attribute (sysfs, procfs) is written.
-    WriteAttribute {
-        /// The attribute.
-        path: String,
-        /// What it reads now.
-        old: String,
-        /// What is written.
-        new: String,
-    },
+    WriteAttribute(AttributeWrite),
+    /// An initramfs image is built again; the image before it is kept beside it.
+    RebuildImage(ImageBuild),
     /// A program is run.
-    RunCommand {
-        /// Its name and arguments.
-        argv: Vec<String>,
-        /// The exit statuses that mean success.
-        expected: Vec<i32>,
-        /// What takes it back.
-        undo: Reversal,
-    },
-    /// A kernel module is loaded.
-    LoadModule {
-        /// Its name.
-        module: String,
-    },
-    /// A unit of systemd is started at every boot.
-    EnableUnit {
-        /// Its name.
-        unit: String,
-    },
-    /// A parameter of the kernel's command line is set for the boots to come, by `grubby`.
-    SetKernelParameter {
-        /// What is taken off, as it stands there; none where nothing is.
-        old: Option<String>,
-        /// What is put on.
-        new: String,
-    },
+    Run(Operation),
 }
 
-impl Action {
-    /// Whether a reboot takes it back.
-    pub fn is_volatile(&self) -> bool {
-        matches!(
-            self,
-            Self::WriteConfig(_) | Self::WriteAttribute { .. } | Self::LoadModule { .. }
-        )
+/// A kernel attribute that is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AttributeWrite {
+    /// The attribute.
+    pub path: FilePath,
+    /// What it reads now.
+    pub old: String,
+    /// What is written.
+    pub new: String,
+}
+
+/// An initramfs image that is built again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ImageBuild {
+    /// The image.
+    pub path: FilePath,
+    /// The program that builds it.
+    pub builder: InitramfsBuilder,
+    /// The kernel that it is for; update-initramfs asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<KernelRelease>,
+}
+
+impl ImageBuild {
+    /// Where the image before it is kept.
+    pub fn kept(&self) -> String {
+        format!("{}.gdr-old", self.path)
     }
 }
 
@@ -193,25 +196,11 @@ impl Capability {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileWrite {
     /// The file.
-    pub path: String,
-    /// SHA-256 of what it holds now, in hexadecimal; none where there is no such file.
-    pub old: Option<String>,
+    pub path: FilePath,
+    /// SHA-256 of what it holds now; absent where there is no such file.
+    pub old: Option<Digest>,
     /// What it will hold.
     pub content: String,
     /// Its permissions; a file that is there keeps its own, and its owner.
     pub mode: u32,
-}
-
-/// What takes a command back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Reversal {
-    /// Nothing: it changed nothing that lasts.
-    Nothing,
-    /// The same command once more, after everything else was taken back: it makes one thing of another.
-    Again,
-    /// Another command.
-    Command(Vec<String>),
-    /// Another command; a reboot does the same.
-    UntilReboot(Vec<String>),
 }

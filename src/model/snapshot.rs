@@ -148,6 +148,8 @@ pub enum Question {
     State,
     /// To be changed; no snapshot holds that.
     Write,
+    /// To be relied on, which depends on its owner and permissions; no snapshot holds that.
+    Trust,
     /// A directory, to look at as a machine's root.
     Root,
 }

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// The most a child may answer.
 const MOST: usize = 16 << 20;
@@ -14,6 +16,8 @@ const MOST: usize = 16 << 20;
 pub struct Running {
     child: Child,
     deadline: Instant,
+    /// The child leads a process group, which ends with it.
+    group: bool,
 }
 
 impl Running {
@@ -24,10 +28,21 @@ impl Running {
 
     /// Starts a command without input, whose output goes where the caller put it.
     pub fn spawn(command: &mut Command, patience: Duration) -> io::Result<Self> {
+        Self::begin(command, patience, false)
+    }
+
+    /// The same in a process group of its own: what the command starts is killed with it. An interrupt from the terminal
+    /// reaches gdr alone, and leaves the command to end its work.
+    pub fn spawn_group(command: &mut Command, timeout: Duration) -> io::Result<Self> {
+        Self::begin(command.process_group(0), timeout, true)
+    }
+
+    fn begin(command: &mut Command, timeout: Duration, group: bool) -> io::Result<Self> {
         let child = command.stdin(Stdio::null()).spawn()?;
         Ok(Self {
             child,
-            deadline: Instant::now() + patience,
+            deadline: Instant::now() + timeout,
+            group,
         })
     }
 
@@ -80,12 +95,21 @@ impl Running {
     }
 }
 
+impl Running {
+    fn kill(&mut self) -> io::Result<()> {
+        match self.group {
+            true => Ok(kill_process_group(Pid::from_child(&self.child), Signal::KILL)?),
+            false => self.child.kill(),
+        }
+    }
+}
+
 impl Drop for Running {
     /// Leaves no child behind that still works. One that is stuck in the kernel dies when the kernel lets it go; we do not wait for that.
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             // The only error is that it has ended meanwhile.
-            let _ = self.child.kill();
+            let _ = self.kill();
             let _ = self.child.try_wait();
         }
     }
@@ -116,6 +140,31 @@ mod tests {
         running.child.wait().expect("its end");
         std::thread::sleep(2 * patience);
         assert_eq!(running.output().expect("an answer"), b"hello");
+    }
+
+    #[test]
+    fn what_a_command_started_is_killed_with_it() {
+        let pid = tempfile::NamedTempFile::new().expect("a file");
+        let script = format!("sleep 600 & echo $! > {}; wait", pid.path().display());
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", &script])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut running = Running::spawn_group(&mut command, Duration::from_millis(300)).expect("a child");
+        assert_eq!(running.status().expect_err("it hangs").kind(), io::ErrorKind::TimedOut);
+        drop(running);
+        let pid = std::fs::read_to_string(pid.path()).expect("its number");
+        let stat = format!("/proc/{}/stat", pid.trim());
+        let is_gone = || {
+            std::fs::read_to_string(&stat).is_err()
+                || std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") Z "))
+        };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_gone() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(is_gone(), "process {pid} goes on");
     }
 
     #[test]

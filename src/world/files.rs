@@ -208,6 +208,7 @@ fn operation(asked: Question) -> &'static str {
         Question::Open => "open",
         Question::State => "look at",
         Question::Write => "change",
+        Question::Trust => "rely on",
         Question::Root => "use as a root",
     }
 }

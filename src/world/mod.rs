@@ -5,11 +5,10 @@
 
 mod child;
 mod command;
+mod executor;
 mod files;
-mod hands;
 mod host;
 mod libraries;
-mod programs;
 mod record;
 mod replay;
 mod tools;
@@ -19,10 +18,9 @@ mod walk;
 use std::path::Path;
 use std::time::Duration;
 
+pub use executor::{CommandLine, Executor, FileImage, Holder, LARGEST, Lock, Locked, PrivateDirectory, Program, Ran};
 pub use files::{FileError, Files, MOST, OpenFile, Reduce, as_text};
-pub use hands::{Hands, Lock};
 pub use libraries::{Libraries, NvmlWant, Reading, VerbsWant, answer_for_parent};
-pub use programs::Ran;
 pub use tools::Tools;
 
 use crate::model::{Host, SNAPSHOT_SCHEMA, Snapshot};

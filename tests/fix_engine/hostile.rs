@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use gdr::fix::{Error, apply, undo};
+use gdr::fix::Error;
 use gdr::model::JournalState;
 
-use crate::plans::{hands, laid_out, moment, plan, say, tree, write};
+use crate::plans::{apply, laid_out, say, tree, undo, write};
 use crate::support::{Need, need};
 
 /// Roots that want to be left, or to hold us: nothing is written, inside or out.
@@ -76,11 +76,7 @@ fn a_hostile_root_is_neither_left_nor_half_changed() {
         let dir = laid_out(&[3]);
         make(&dir.path().join("etc"), outside.path());
         let before = tree(dir.path());
-        let error = match apply(
-            &hands(dir.path()),
-            &plan(vec![write(path, old, "ours\n")]),
-            &moment("a"),
-        ) {
+        let error = match apply(dir.path(), vec![write(path, old, "ours\n")]) {
             Err(error) => error.to_string(),
             Ok(journal) => panic!("{about}: {journal:?}"),
         };
@@ -105,11 +101,11 @@ fn a_directory_that_leads_out_leads_into_the_root() {
         .join(outside.path().strip_prefix("/").expect("an absolute path"));
     let action = write("/etc/modprobe.d/zz-gdr.conf", None, "ours\n");
     // Where the link leads there is nothing inside the root: a link that dangles.
-    let error = apply(&hands(dir.path()), &plan(vec![action.clone()]), &moment("a")).expect_err("it dangles");
+    let error = apply(dir.path(), vec![action.clone()]).expect_err("it dangles");
     assert!(error.to_string().contains("/etc/modprobe.d"), "{error}");
     fs::create_dir_all(&inside).expect("directories");
     let before = tree(dir.path());
-    let journal = apply(&hands(dir.path()), &plan(vec![action]), &moment("a")).expect("it is made");
+    let journal = apply(dir.path(), vec![action]).expect("it is made");
     assert_eq!(journal.state, JournalState::Applied);
     assert_eq!(
         fs::read_to_string(inside.join("zz-gdr.conf")).expect("inside"),
@@ -120,7 +116,7 @@ fn a_directory_that_leads_out_leads_into_the_root() {
         0,
         "nothing is outside"
     );
-    assert!(undo(&hands(dir.path()), None, Some("a"), false).expect("an undo").whole);
+    assert!(undo(dir.path()).expect("an undo").whole);
     assert_eq!(tree(dir.path()), before);
 }
 
@@ -164,16 +160,8 @@ fn wrapped() {
     };
     let root = Path::new(&root);
     let long = "x".repeat(9000);
-    let error = apply(
-        &hands(root),
-        &plan(vec![write("/etc/modprobe.d/zz-gdr.conf", None, &long)]),
-        &moment("a"),
-    )
-    .expect_err("it cannot be written");
+    let error = apply(root, vec![write("/etc/modprobe.d/zz-gdr.conf", None, &long)]).expect_err("it cannot be written");
     say(&format!("WRAPPED {error}"));
     assert!(error.to_string().contains("/etc/modprobe.d"), "{error}");
-    assert!(matches!(
-        undo(&hands(root), None, Some("a"), false),
-        Err(Error::NothingToUndo)
-    ));
+    assert!(matches!(undo(root), Err(Error::NothingToUndo)));
 }

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use gdr::fix::Moment;
-use gdr::model::{Action, Capability, ConfigWrite, FileWrite, Host, Plan, Repair, Step};
-use gdr::world::Hands;
+use gdr::fix::{Error, Moment, UndoOptions, Undone};
+use gdr::model::{
+    Action, AttributeWrite, Capability, ConfigWrite, Digest, FilePath, FileWrite, Host, Journal, Plan, Repair, Step,
+};
+use gdr::world::Executor;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -20,6 +22,7 @@ pub fn plan(actions: Vec<Action>) -> Plan {
     let step = |action| Step {
         about: "A step.".to_owned(),
         action,
+        command: None,
     };
     let repair = Repair {
         fix: "test".to_owned(),
@@ -37,7 +40,7 @@ pub fn moment(boot: &str) -> Moment {
 }
 
 /// The hash as another program tells it.
-pub fn sha256sum(content: &[u8]) -> String {
+pub fn sha256sum(content: &[u8]) -> Digest {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), content).expect("its content");
     let output = Command::new("sha256sum")
@@ -48,12 +51,17 @@ pub fn sha256sum(content: &[u8]) -> String {
         .split(' ')
         .next()
         .expect("a hash")
-        .to_owned()
+        .try_into()
+        .expect("a hash")
+}
+
+pub fn path(path: &str) -> FilePath {
+    path.try_into().expect("a path")
 }
 
 pub fn write(path: &str, old: Option<&[u8]>, content: &str) -> Action {
     Action::WriteFile(FileWrite {
-        path: path.to_owned(),
+        path: self::path(path),
         old: old.map(sha256sum),
         content: content.to_owned(),
         mode: 0o644,
@@ -94,8 +102,28 @@ pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-pub fn hands(root: &Path) -> Hands {
-    Hands::directory(root, None, SECOND).expect("a root")
+pub fn executor(root: &Path) -> Executor {
+    Executor::directory(root, None, SECOND).expect("a root")
+}
+
+/// Makes these steps on the machine in `root`.
+pub fn apply(root: &Path, actions: Vec<Action>) -> Result<Journal, Error> {
+    gdr::fix::apply(&executor(root), &plan(actions), &moment("a"), &mut |_| {})
+}
+
+/// Undoes the newest repair in the boot in which it was made.
+pub fn undo(root: &Path) -> Result<Undone, Error> {
+    undo_in(root, "a", false)
+}
+
+/// Undoes the newest repair in this boot.
+pub fn undo_in(root: &Path, boot: &str, force: bool) -> Result<Undone, Error> {
+    let options = UndoOptions {
+        number: None,
+        boot: Some(boot.to_owned()),
+        force,
+    };
+    gdr::fix::undo(&executor(root), &options, &mut |_| {})
 }
 
 /// A configuration space with the capabilities of an Express port: Express at 0x40, ACS at 0x100, AER after it.
@@ -189,17 +217,17 @@ pub fn drawn(root: &Path, draws: &[Draw]) -> Vec<Action> {
                 let path = FILES[*file];
                 if let Some(old) = files.insert(path, None).flatten() {
                     actions.push(Action::RemoveFile {
-                        path: path.to_owned(),
+                        path: self::path(path),
                         old: sha256sum(&old),
                     });
                 }
             }
             Draw::Attribute { value } => {
-                actions.push(Action::WriteAttribute {
-                    path: ATTRIBUTE.to_owned(),
+                actions.push(Action::WriteAttribute(AttributeWrite {
+                    path: self::path(ATTRIBUTE),
                     old: attribute.clone(),
                     new: value.clone(),
-                });
+                }));
                 attribute.clone_from(value);
             }
         }
@@ -208,7 +236,15 @@ pub fn drawn(root: &Path, draws: &[Draw]) -> Vec<Action> {
 }
 
 pub fn laid_out(noise: &[u8]) -> TempDir {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    lay_out(tempfile::tempdir().expect("a temporary directory"), noise)
+}
+
+/// The same in memory, where the machine has a file system for that: a disk takes its time for each of many thousand fsyncs.
+pub fn laid_out_in_memory(noise: &[u8]) -> TempDir {
+    lay_out(crate::support::scratch(), noise)
+}
+
+fn lay_out(dir: TempDir, noise: &[u8]) -> TempDir {
     let root = dir.path();
     let device = root.join("sys/bus/pci/devices").join(PORT);
     fs::create_dir_all(&device).expect("directories");

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
-use super::{Gdr, Machine, Run};
+use super::{Gdr, Machine, Run, SafeBinary};
 
 /// A machine on the bench.
 pub struct Bench {
     dir: TempDir,
+    binary: Option<SafeBinary>,
 }
 
 /// What is at a path: permissions and owner, and a file's content or a link's target.
@@ -31,9 +32,26 @@ impl Bench {
         for name in ["root", "tools"] {
             fs::create_dir(dir.path().join(name)).expect("a directory");
         }
-        let bench = Self { dir };
+        let bench = Self { dir, binary: None };
         Machine::load_changed(machine, |json| merge(json, patch)).lay_out(&bench.root());
         bench
+    }
+
+    /// Runs gdr from where nobody else may write. The test asked for [`super::Need::SafeHome`] before.
+    pub fn with_safe_binary(self) -> Self {
+        let binary = SafeBinary::new();
+        Self {
+            binary: Some(binary.expect("a safe place, which the test needs")),
+            ..self
+        }
+    }
+
+    /// Where the gdr is that is run.
+    pub fn binary(&self) -> &Path {
+        match &self.binary {
+            Some(binary) => &binary.path,
+            None => Path::new(env!("CARGO_BIN_EXE_gdr")),
+        }
     }
 
     /// The machine's root directory.
@@ -65,7 +83,7 @@ impl Bench {
 
     /// A run of gdr on it.
     pub fn gdr(&self, args: &[&str]) -> Run {
-        Gdr::new().args(args).sysroot(&self.root()).run()
+        Gdr::of(self.binary()).args(args).sysroot(&self.root()).run()
     }
 
     /// A repair or an undo, by the programs of [`Bench::tools`].

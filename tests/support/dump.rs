@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::layout::modalias;
-use super::machine::{Machine, names};
-use super::need::{Need, need, shared};
+use super::machine::{Machine, corpus, names};
 use super::run::{Gdr, Run};
 
 /// Class by two addresses, the lower first; none where gdr does not know it.
@@ -18,12 +17,8 @@ pub type Classes = BTreeMap<(String, String), Option<String>>;
 /// Every machine of this repository, and the recorded ones where they are, each laid out.
 pub fn everywhere() -> Vec<(String, Machine, TempDir)> {
     let mut machines: Vec<(String, Machine)> = names().into_iter().map(|n| (n.clone(), Machine::load(&n))).collect();
-    if need(Need::Shared) {
-        let corpus = std::fs::read_dir(shared().join("corpus")).expect("the corpus");
-        let files = corpus.map(|entry| entry.expect("an entry").path());
-        for path in files.filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
-            machines.push((path.display().to_string(), Machine::from_corpus(&path)));
-        }
+    for path in corpus() {
+        machines.push((path.display().to_string(), Machine::from_corpus(&path)));
     }
     let laid_out = machines.into_iter().map(|(name, machine)| {
         let dir = machine.laid_out();

@@ -12,6 +12,7 @@ use super::bars;
 use super::device::{Device, Rdma};
 use super::expect::{Expect, Matrix};
 use super::files::Content;
+use super::need::{Need, need, shared};
 use super::scratch::scratch;
 use super::{layout, tree};
 
@@ -172,6 +173,20 @@ pub fn recorded() -> Vec<String> {
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded"),
         "snapshot.json",
     )
+}
+
+/// The files of the recorded machines in `shared/corpus`, sorted; none where there is no such directory, which counts as skipped.
+pub fn corpus() -> Vec<PathBuf> {
+    if !need(Need::Shared) {
+        return Vec::new();
+    }
+    let mut files: Vec<PathBuf> = fs::read_dir(shared().join("corpus"))
+        .expect("shared/corpus")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    files.sort();
+    files
 }
 
 /// The directories in `around` that hold this file.

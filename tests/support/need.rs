@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Something a test cannot do without.
@@ -55,6 +56,8 @@ pub enum Need {
     Mlx5,
     /// A mount namespace of one's own.
     Namespace,
+    /// A home directory that only its user and root may write to, with all above it.
+    SafeHome,
 }
 
 impl Need {
@@ -88,6 +91,7 @@ impl Need {
             }
             Self::Udev => in_path("udevadm"),
             Self::Mlx5 => ["libibverbs.so.1", "libmlx5.so.1"].into_iter().all(is_library),
+            Self::SafeHome => safe_home().is_some(),
             Self::Namespace => {
                 let mut unshare = std::process::Command::new("unshare");
                 unshare.args(["-m", "true"]);
@@ -121,6 +125,7 @@ impl Need {
             Self::Systemd => "systemd's programs are not there (Debian's systemd)".to_owned(),
             Self::Udev => "udevadm is not in PATH (Debian's udev)".to_owned(),
             Self::Mlx5 => "libibverbs.so.1 or libmlx5.so.1 is not installed (Debian's ibverbs-providers)".to_owned(),
+            Self::SafeHome => "others may write to the home directory, or to one above it".to_owned(),
             Self::Namespace => "unshare -m makes no mount namespace here".to_owned(),
         }
     }
@@ -154,6 +159,17 @@ pub fn shared() -> PathBuf {
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
         PathBuf::from,
     )
+}
+
+/// The home directory, where nobody but its user and root may write to it and to what is above it.
+pub fn safe_home() -> Option<PathBuf> {
+    let home = PathBuf::from(env::var_os("HOME")?).canonicalize().ok()?;
+    // Whom a process's directory belongs to is its effective user (proc(5)).
+    let user = std::fs::metadata("/proc/self").ok()?.uid();
+    let is_safe = |part: &Path| {
+        std::fs::metadata(part).is_ok_and(|meta| [0, user].contains(&meta.uid()) && meta.mode() & 0o022 == 0)
+    };
+    home.ancestors().all(is_safe).then_some(home)
 }
 
 fn in_path(program: &str) -> bool {

@@ -1,8 +1,11 @@
 //! Runs the built binary in an environment that does not depend on who runs the tests.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
 
 /// What one run of gdr left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +32,12 @@ impl Gdr {
     /// The built binary. Only PATH, HOME and the coverage tool's file name pass from the caller's environment:
     /// LD_LIBRARY_PATH would bring in libraries of the machine, CI would change what gdr prints.
     pub fn new() -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gdr"));
+        Self::of(Path::new(env!("CARGO_BIN_EXE_gdr")))
+    }
+
+    /// The same of a copy of the binary.
+    pub fn of(binary: &Path) -> Self {
+        let mut command = Command::new(binary);
         command.env_clear().env("TERM", "dumb").stdin(Stdio::null());
         for name in ["PATH", "HOME", "LLVM_PROFILE_FILE"] {
             if let Some(value) = std::env::var_os(name) {
@@ -75,4 +83,24 @@ impl Gdr {
 /// That a run ended with this code; what it printed, where it did not.
 pub fn ended(run: &Run, code: i32) {
     assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
+}
+
+/// A copy of the built binary where nobody else may write, as a unit of systemd needs it; `None` where this user has no such
+/// place.
+pub struct SafeBinary {
+    _dir: TempDir,
+    /// The copy.
+    pub path: PathBuf,
+}
+
+impl SafeBinary {
+    /// Copies the binary into the home directory.
+    pub fn new() -> Option<Self> {
+        let home = super::need::safe_home()?;
+        let dir = tempfile::tempdir_in(home).ok()?;
+        let path = dir.path().join("gdr");
+        std::fs::copy(env!("CARGO_BIN_EXE_gdr"), &path).ok()?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).ok()?;
+        Some(Self { _dir: dir, path })
+    }
 }

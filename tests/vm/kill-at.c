@@ -1,5 +1,5 @@
 /*
- * kill-at CALL N PROGRAM ARGUMENT…: runs a program and kills it before its Nth renameat or pwrite64. Exit status: 137
+ * kill-at CALL N PROGRAM ARGUMENT…: runs a program and kills it before its Nth renameat, renameat2 or pwrite64. Exit status: 137
  * where it was killed, else the program's.
  *
  * strace does this, too, and stops at every call: under emulation that takes most of a minute. A seccomp filter stops at
@@ -18,6 +18,13 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static unsigned int number(const char *call)
+{
+	if (!strcmp(call, "renameat"))
+		return SYS_renameat;
+	return strcmp(call, "renameat2") ? SYS_pwrite64 : SYS_renameat2;
+}
 
 static void become(unsigned int call, char **command)
 {
@@ -48,7 +55,7 @@ int main(int count, char **words)
 	left = atoi(words[2]);
 	first = fork();
 	if (!first)
-		become(strcmp(words[1], "renameat") ? SYS_pwrite64 : SYS_renameat, words + 3);
+		become(number(words[1]), words + 3);
 	if (first < 0 || waitpid(first, &state, 0) != first || ptrace(PTRACE_SETOPTIONS, first, 0, options) ||
 	    ptrace(PTRACE_CONT, first, 0, 0))
 		return 125;

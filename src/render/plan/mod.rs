@@ -7,7 +7,7 @@ pub use script::script;
 use super::Style;
 use super::text::{Tone, printable, wrap};
 use crate::model::{
-    AcsBits, Action, Capability, ConfigWrite, FileWrite, Journal, JournalState, Plan, Progress, Repair,
+    AcsBits, Action, AttributeWrite, Capability, ConfigWrite, Journal, JournalState, Plan, Repair, Step,
 };
 
 /// A plan, repair by repair.
@@ -47,7 +47,7 @@ fn repair(repair: &Repair, number: &mut usize, style: Style) -> String {
     for step in &repair.steps {
         *number += 1;
         line(&step.about, 2, &format!("{number}. "));
-        for what in what(&step.action) {
+        for what in what(step) {
             line(&what, 6, "");
         }
     }
@@ -58,8 +58,9 @@ fn repair(repair: &Repair, number: &mut usize, style: Style) -> String {
 }
 
 /// A step's action, as somebody would do it by hand.
-fn what(action: &Action) -> Vec<String> {
-    match action {
+fn what(step: &Step) -> Vec<String> {
+    let command = step.command.iter().map(|command| command.argv.join(" "));
+    match &step.action {
         Action::WriteConfig(write) => {
             let command = format!("{}  (it reads {} now)", setpci(write), value(write, write.old));
             acs_lines(write).into_iter().chain([command]).collect()
@@ -74,17 +75,14 @@ fn what(action: &Action) -> Vec<String> {
             lines
         }
         Action::RemoveFile { path, .. } => vec![format!("rm {path}")],
-        Action::WriteAttribute { path, old, new } => vec![format!("echo {new} > {path}  (it reads '{old}' now)")],
-        Action::RunCommand { argv, .. } => vec![argv.join(" ")],
-        Action::LoadModule { module } => vec![format!("modprobe {module}")],
-        Action::EnableUnit { unit } => vec![format!("systemctl enable {unit}")],
-        Action::SetKernelParameter { old, new } => {
-            let off = old
-                .as_ref()
-                .map(|old| format!(" --remove-args={old}"))
-                .unwrap_or_default();
-            vec![format!("grubby --update-kernel=ALL{off} --args={new}")]
+        Action::WriteAttribute(AttributeWrite { path, old, new }) => {
+            vec![format!("echo {new} > {path}  (it reads '{old}' now)")]
         }
+        Action::RebuildImage(image) => {
+            let keep = format!("cp -p {} {}", image.path, image.kept());
+            std::iter::once(keep).chain(command).collect()
+        }
+        Action::Run(_) => command.collect(),
     }
 }
 
@@ -133,16 +131,12 @@ pub fn list(journals: &[Journal], style: Style) -> String {
     for journal in journals {
         let mut fixes: Vec<&str> = journal.entries.iter().map(|entry| entry.fix.as_str()).collect();
         fixes.dedup();
-        let done = journal
-            .entries
-            .iter()
-            .filter(|entry| entry.progress != Progress::Planned)
-            .count();
+        let (done, steps) = (journal.entries.len(), journal.steps);
         let state = match &journal.state {
-            JournalState::Open => format!("cut short after {done} of {} steps", journal.entries.len()),
-            JournalState::Applied => format!("made, {} steps", journal.entries.len()),
-            JournalState::Stopped(why) => format!("stopped after {done} of {} steps: {why}", journal.entries.len()),
-            JournalState::Undone => "taken back".to_owned(),
+            JournalState::Open => format!("interrupted after {done} of {steps} steps"),
+            JournalState::Applied => format!("made, {steps} steps"),
+            JournalState::Stopped(why) => format!("stopped after {done} of {steps} steps: {why}"),
+            JournalState::Undone => "undone".to_owned(),
         };
         let line = format!(
             "{:>4}  {}  {}: {state}",
@@ -154,18 +148,4 @@ pub fn list(journals: &[Journal], style: Style) -> String {
         page.push('\n');
     }
     page
-}
-
-/// How a file's step is called in a sentence.
-pub fn target(action: &Action) -> String {
-    match action {
-        Action::WriteConfig(write) => format!("{} {}", write.bdf, register(write)),
-        Action::WriteFile(FileWrite { path, .. })
-        | Action::RemoveFile { path, .. }
-        | Action::WriteAttribute { path, .. } => path.clone(),
-        Action::RunCommand { argv, .. } => argv.join(" "),
-        Action::LoadModule { module } => format!("module {module}"),
-        Action::EnableUnit { unit } => unit.clone(),
-        Action::SetKernelParameter { new, .. } => format!("kernel parameter {new}"),
-    }
 }

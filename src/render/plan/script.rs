@@ -1,7 +1,7 @@
 //! A plan as a shell script: it looks before it writes as gdr does, and stops at the first surprise.
 
 use super::{register, setpci, value};
-use crate::model::{Action, Plan};
+use crate::model::{Action, AttributeWrite, Plan, PlannedCommand, Step};
 use crate::output::{exact_word, print_exactly, printable};
 
 const HEAD: &str = "#!/bin/sh
@@ -27,8 +27,7 @@ pub fn script(plan: &Plan) -> String {
         }
         for step in &repair.steps {
             text.push_str(&format!("\n# {}\n", comment(&step.about)));
-            let commands = commands(&step.action);
-            text.push_str(commands.as_deref().unwrap_or(HIDDEN));
+            text.push_str(commands(step).as_deref().unwrap_or(HIDDEN));
         }
         for afterwards in &repair.afterwards {
             text.push_str(&format!("\n# then: {}\n", comment(afterwards)));
@@ -37,8 +36,8 @@ pub fn script(plan: &Plan) -> String {
     text
 }
 
-fn commands(action: &Action) -> Option<String> {
-    Some(match action {
+fn commands(step: &Step) -> Option<String> {
+    Some(match &step.action {
         Action::WriteConfig(write) => {
             let (bdf, register) = (write.bdf, register(write));
             let read = format!("$(setpci -s {bdf} {register})");
@@ -54,9 +53,13 @@ fn commands(action: &Action) -> Option<String> {
             )
         }
         Action::WriteFile(write) => {
-            let path = exact_word(&write.path)?;
+            let path = exact_word(write.path.as_str())?;
             let beside = exact_word(&format!("{}.gdr-new", write.path))?;
-            let directory = write.path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+            let directory = write
+                .path
+                .as_str()
+                .rsplit_once('/')
+                .map_or("/", |(directory, _)| directory);
             let (look, keep) = match &write.old {
                 Some(old) => (
                     format!("[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\n"),
@@ -76,38 +79,40 @@ fn commands(action: &Action) -> Option<String> {
             )
         }
         Action::RemoveFile { path, old } => {
-            let path = exact_word(path)?;
+            let path = exact_word(path.as_str())?;
             format!("[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\nrm {path}\n")
         }
-        Action::WriteAttribute { path, old, new } => {
-            let path = exact_word(path)?;
+        Action::WriteAttribute(AttributeWrite { path, old, new }) => {
+            let path = exact_word(path.as_str())?;
             format!(
                 "[ \"$(cat {path})\" = {} ] || stop {path} is not what it was\necho {} > {path}\n",
                 exact_word(old)?,
                 exact_word(new)?
             )
         }
-        Action::RunCommand { argv, expected, .. } => {
-            let line = line(argv.iter().map(String::as_str))?;
-            match expected.as_slice() {
-                [0] => format!("{line}\n"),
-                codes => {
-                    let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
-                    let line = format!("code=0; {line} || code=$?\n");
-                    format!(
-                        "{line}case $code in {}) ;; *) stop it ended with $code ;; esac\n",
-                        codes.join("|")
-                    )
-                }
-            }
+        Action::RebuildImage(image) => {
+            let (path, kept) = (exact_word(image.path.as_str())?, exact_word(&image.kept())?);
+            format!("cp -p {path} {kept}\n{}", run(step.command.as_ref())?)
         }
-        Action::LoadModule { module } => format!("{}\n", line(["modprobe", module])?),
-        Action::EnableUnit { unit } => format!("{}\n", line(["systemctl", "enable", unit])?),
-        Action::SetKernelParameter { old, new } => {
-            let off = old.as_ref().map(|old| format!("--remove-args={old}"));
-            let on = format!("--args={new}");
-            let words = ["grubby", "--update-kernel=ALL"].into_iter();
-            format!("{}\n", line(words.chain(off.as_deref()).chain([on.as_str()]))?)
+        Action::Run(_) => run(step.command.as_ref())?,
+    })
+}
+
+/// Nothing where a step has no command.
+fn run(command: Option<&PlannedCommand>) -> Option<String> {
+    let Some(command) = command else {
+        return Some(String::new());
+    };
+    let line = line(command.argv.iter().map(String::as_str))?;
+    Some(match command.expected.as_slice() {
+        [0] => format!("{line}\n"),
+        codes => {
+            let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+            let line = format!("code=0; {line} || code=$?\n");
+            format!(
+                "{line}case $code in {}) ;; *) stop it ended with $code ;; esac\n",
+                codes.join("|")
+            )
         }
     })
 }

@@ -1,0 +1,136 @@
+//! Operations as command lines, which exit statuses mean success, and how each is undone.
+
+use crate::check::ground::NON_PREFETCHABLE;
+use crate::model::{DeviceNode, FirmwareTool, GrubMkconfig, ImageBuild, InitramfsBuilder, Operation};
+use crate::world::{CommandLine, Program};
+
+/// The exit status that stands for a program that is not installed, as in a shell (POSIX, Shell Command Language 2.8.2).
+pub const MISSING: i32 = 127;
+
+/// How an operation is undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reversal {
+    /// By the same operation, after everything else was undone: it makes one thing of another.
+    Again,
+    /// By another operation.
+    By(Operation),
+    /// By another operation; a reboot does the same.
+    UntilReboot(Operation),
+}
+
+/// The command line of an operation.
+pub fn command(operation: &Operation) -> CommandLine {
+    let systemctl = |words: &[&str]| CommandLine::new(Program::Systemctl, words.iter().copied());
+    match operation {
+        Operation::ReloadUnits => systemctl(&["daemon-reload"]),
+        Operation::EnableUnit { unit } => systemctl(&["enable", unit.as_str()]),
+        Operation::DisableUnit { unit } => systemctl(&["disable", unit.as_str()]),
+        Operation::StartUnit { unit } => systemctl(&["start", unit.as_str()]),
+        Operation::StopUnit { unit } => systemctl(&["stop", unit.as_str()]),
+        Operation::RestartUnit { unit } => systemctl(&["restart", unit.as_str()]),
+        Operation::ReloadUdevRules => CommandLine::new(Program::Udevadm, ["control", "--reload"]),
+        Operation::LoadModule { module } => CommandLine::new(Program::Modprobe, [module.as_str()]),
+        // Not modprobe -r: it also removes what the module needed and nobody uses, such as a NIC's own driver.
+        Operation::UnloadModule { module } => CommandLine::new(Program::Rmmod, [module.as_str().replace('-', "_")]),
+        Operation::RebuildInitramfs { builder } => match builder {
+            InitramfsBuilder::UpdateInitramfs => CommandLine::new(Program::UpdateInitramfs, ["-u", "-k", "all"]),
+            InitramfsBuilder::Dracut => CommandLine::new(Program::Dracut, ["-f", "--regenerate-all"]),
+            InitramfsBuilder::Mkinitcpio => CommandLine::new(Program::Mkinitcpio, ["-P"]),
+        },
+        Operation::UpdateGrub => CommandLine::new(Program::UpdateGrub, Vec::<String>::new()),
+        Operation::MakeGrubConfig { program, path } => {
+            let program = match program {
+                GrubMkconfig::Grub2Mkconfig => Program::Grub2Mkconfig,
+                GrubMkconfig::GrubMkconfig => Program::GrubMkconfig,
+            };
+            CommandLine::new(program, ["-o", path.as_str()])
+        }
+        Operation::AddKernelEntry { release, image } => {
+            CommandLine::new(Program::KernelInstall, ["add", release.as_str(), image.as_str()])
+        }
+        Operation::SetKernelParameter { old, new } => {
+            let mut words = vec!["--update-kernel=ALL".to_owned()];
+            words.extend(old.as_ref().map(|old| format!("--remove-args={old}")));
+            words.extend(new.as_ref().map(|new| format!("--args={new}")));
+            CommandLine::new(Program::Grubby, words)
+        }
+        Operation::SetNonPrefetchable { program, device, on } => {
+            let program = match program {
+                FirmwareTool::Mlxconfig => Program::Mlxconfig,
+                FirmwareTool::Mstconfig => Program::Mstconfig,
+            };
+            let setting = format!("{NON_PREFETCHABLE}={}", u8::from(*on));
+            let words = ["-y", "-d", &device.to_string(), "set", &setting].map(str::to_owned);
+            CommandLine::new(program, words)
+        }
+        Operation::SetPersistenceMode { gpu, on } => {
+            let on = u8::from(*on).to_string();
+            CommandLine::new(
+                Program::NvidiaSmi,
+                ["-i", &gpu.to_string(), "-pm", &on].map(str::to_owned),
+            )
+        }
+        Operation::MakeNode(DeviceNode { major, minor, mode }) => {
+            let (major, minor, mode) = (major.to_string(), minor.to_string(), format!("{mode:04o}"));
+            CommandLine::new(Program::Mknod, ["-m", &mode, DeviceNode::PATH, "c", &major, &minor])
+        }
+        Operation::RemoveNode(_) => CommandLine::new(Program::Rm, ["-f", DeviceNode::PATH]),
+        Operation::SetNodeMode { new, .. } => {
+            CommandLine::new(Program::Chmod, [format!("{new:04o}").as_str(), DeviceNode::PATH])
+        }
+    }
+}
+
+/// The command line that builds one image; `None` where the builder asks for a kernel that is not known.
+pub fn build(image: &ImageBuild) -> Option<CommandLine> {
+    Some(match image.builder {
+        InitramfsBuilder::UpdateInitramfs => {
+            let release = image.release.as_ref()?;
+            CommandLine::new(Program::UpdateInitramfs, ["-u", "-k", release.as_str()])
+        }
+        InitramfsBuilder::Dracut => CommandLine::new(Program::Dracut, ["-f", image.path.as_str()]),
+        InitramfsBuilder::Mkinitcpio => CommandLine::new(Program::Mkinitcpio, ["-P"]),
+    })
+}
+
+/// The exit statuses of an operation that mean success.
+pub fn expected(operation: &Operation) -> &'static [i32] {
+    match operation {
+        // Where no udevd runs, udevadm ends with 1, an old one with 2; one that starts later reads the rules then.
+        Operation::ReloadUdevRules => &[0, 1, 2, MISSING],
+        _ => &[0],
+    }
+}
+
+/// How an operation is undone.
+pub fn reversal(operation: &Operation) -> Reversal {
+    match operation.clone() {
+        Operation::ReloadUnits
+        | Operation::RestartUnit { .. }
+        | Operation::ReloadUdevRules
+        | Operation::RebuildInitramfs { .. }
+        | Operation::UpdateGrub
+        | Operation::MakeGrubConfig { .. }
+        | Operation::AddKernelEntry { .. } => Reversal::Again,
+        Operation::EnableUnit { unit } => Reversal::By(Operation::DisableUnit { unit }),
+        Operation::DisableUnit { unit } => Reversal::By(Operation::EnableUnit { unit }),
+        Operation::StartUnit { unit } => Reversal::UntilReboot(Operation::StopUnit { unit }),
+        Operation::StopUnit { unit } => Reversal::UntilReboot(Operation::StartUnit { unit }),
+        Operation::LoadModule { module } => Reversal::UntilReboot(Operation::UnloadModule { module }),
+        Operation::UnloadModule { module } => Reversal::UntilReboot(Operation::LoadModule { module }),
+        Operation::SetKernelParameter { old, new } => {
+            Reversal::By(Operation::SetKernelParameter { old: new, new: old })
+        }
+        Operation::SetNonPrefetchable { program, device, on } => Reversal::By(Operation::SetNonPrefetchable {
+            program,
+            device,
+            on: !on,
+        }),
+        Operation::SetPersistenceMode { gpu, on } => {
+            Reversal::UntilReboot(Operation::SetPersistenceMode { gpu, on: !on })
+        }
+        Operation::MakeNode(node) => Reversal::UntilReboot(Operation::RemoveNode(node)),
+        Operation::RemoveNode(node) => Reversal::UntilReboot(Operation::MakeNode(node)),
+        Operation::SetNodeMode { old, new } => Reversal::UntilReboot(Operation::SetNodeMode { old: new, new: old }),
+    }
+}
