@@ -198,6 +198,23 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_gets_nothing_of_the_callers_environment() {
+        assert!(
+            std::env::var_os("HOME").is_some(),
+            "the test needs a variable to leave out"
+        );
+        let (world, tools) = live(10_000);
+        let all = |text: &str| text.to_owned();
+        let printed = tools.output(world.files.as_ref(), "env", &[], &all);
+        let Ok(Fact::Known(Some(printed))) = printed else {
+            panic!("{printed:?}");
+        };
+        let mut names: Vec<&str> = printed.text.lines().filter_map(|line| line.split('=').next()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["LC_ALL", "PATH"]);
+    }
+
+    #[test]
     fn a_tool_that_hangs_is_stopped_and_one_that_is_not_there_is_none() {
         let (world, tools) = live(100);
         let all = |text: &str| text.to_owned();
