@@ -1,20 +1,24 @@
 #![forbid(unsafe_code)]
 //! gdr: parse, run, exit code.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use gdr::{cli, cmd, output, probe, world};
 
 fn main() -> ExitCode {
-    // A panic's message may repeat what it met. Who wants the backtrace gets Rust's own.
-    if std::env::var_os("RUST_BACKTRACE").is_none() {
-        std::panic::set_hook(Box::new(|panic| {
-            let message = output::printable(&panic.to_string());
-            // Ignored: stderr is gone.
-            let _ = writeln!(output::stderr(), "gdr: {message}");
-        }));
-    }
+    // A panic's message may repeat what it met.
+    std::panic::set_hook(Box::new(|panic| {
+        let message = output::printable(&panic.to_string());
+        let backtrace = Backtrace::capture();
+        let mut err = output::stderr();
+        // Ignored: stderr is gone.
+        let _ = writeln!(err, "gdr: {message}");
+        if backtrace.status() == BacktraceStatus::Captured {
+            let _ = writeln!(err, "{backtrace}");
+        }
+    }));
     let arguments: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())

@@ -286,7 +286,7 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(2, 8, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map(field(), inner, 0..4).prop_map(|map| Value::from_iter(map)),
+            prop::collection::btree_map(field(), inner, 0..4).prop_map(Value::from_iter),
         ]
     })
 }
