@@ -35,9 +35,9 @@ pub use readiness::readiness;
 pub use registry::{Check, FAMILIES, Family, all, families, find, is_family};
 pub use selection::{NoSuchCheck, Selection};
 
-use crate::model::{Fact, Facts, Finding, Outcome, Severity, Topology};
+use crate::model::{Fact, Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;
-use crate::topo::Forest;
+use crate::topo::{Forest, Topology};
 
 /// All that a check may look at.
 #[derive(Clone, Copy)]
@@ -45,11 +45,23 @@ pub struct Ctx<'a> {
     /// What was read.
     pub facts: &'a Facts,
     /// The devices and how they meet.
-    pub topology: &'a Topology,
+    pub topology: &'a Topology<'a>,
     /// The PCI forest under the topology.
     pub forest: &'a Forest<'a>,
     /// What the profiles ask for.
     pub expectations: &'a Expectations,
+}
+
+impl<'a> Ctx<'a> {
+    /// What the checks look at, of a machine and its topology.
+    pub fn new(facts: &'a Facts, topology: &'a Topology<'a>, expectations: &'a Expectations) -> Self {
+        Self {
+            facts,
+            topology,
+            forest: &topology.forest,
+            expectations,
+        }
+    }
 }
 
 /// Runs every check, in the order of the registry.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::{Ctx, is_undetermined, pcie};
 use crate::model::{Bdf, Finding, Kind, Obstacle, Outcome, Readiness, ReadyState};
 use crate::profile::{Expectations, Profile, Units};
-use crate::topo;
 
 /// A GPU, or a GPU with its partner, and every function on the way.
 struct Unit {
@@ -184,7 +183,7 @@ fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
     let mut functions: BTreeSet<Bdf> = rows.iter().filter_map(row).filter_map(|row| row.bdf).collect();
     let mut governing = BTreeSet::new();
     if let [a, b] = rows.as_slice()
-        && let Ok(path) = topo::route(ctx.facts, ctx.forest, ctx.topology, *a, *b)
+        && let Ok(path) = ctx.topology.route(*a, *b)
     {
         functions.extend(path.hops.iter().map(|hop| hop.bdf));
         if !pcie::is_joined(ctx, *a, *b) {

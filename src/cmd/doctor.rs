@@ -12,7 +12,7 @@ use crate::collect::Want;
 use crate::model::{Outcome, Readiness, Summary};
 use crate::profile::Expectations;
 use crate::render::doctor::{self, Report, Shown};
-use crate::topo::{self, Forest};
+use crate::topo;
 use crate::world::{NvmlWant, VerbsWant};
 
 /// Examines the machine.
@@ -39,13 +39,7 @@ pub fn run(
     facts.platform.asserted = options.platform.map(Platform::kind);
     super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);
-    let forest = Forest::new(facts.devices());
-    let ctx = Ctx {
-        facts: &facts,
-        topology: &topology,
-        forest: &forest,
-        expectations: &expectations,
-    };
+    let ctx = Ctx::new(&facts, &topology, &expectations);
     let findings = check::run_those(&ctx, |id| selection.has(id));
     let readiness: Vec<Readiness> = expectations
         .profiles()

@@ -16,7 +16,7 @@ use crate::explain::{self, MOST_BYTES, Matcher, Reading};
 use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, SymptomMatch};
 use crate::profile::Expectations;
 use crate::render;
-use crate::topo::{self, Forest};
+use crate::topo;
 
 /// Nothing in the text is a symptom that gdr knows.
 const NOTHING_MATCHED: u8 = 1;
@@ -173,15 +173,9 @@ fn look(
     let facts = machine.facts(doctor::want(false));
     super::notes(global, machine.is_imported(), &facts, err);
     let ids = followed(&report.matches);
-    let mut findings = check::run_those(
-        &Ctx {
-            facts: &facts,
-            topology: &topo::topology(&facts),
-            forest: &Forest::new(facts.devices()),
-            expectations,
-        },
-        |id| ids.iter().any(|wanted| wanted == id),
-    );
+    let mut findings = check::run_those(&Ctx::new(&facts, &topo::topology(&facts), expectations), |id| {
+        ids.iter().any(|wanted| wanted == id)
+    });
     // In the order of the matches.
     findings.sort_by_key(|finding| ids.iter().position(|id| *id == finding.id));
     report.findings = findings;

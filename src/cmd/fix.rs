@@ -15,7 +15,7 @@ use crate::fix::{self, Fix, Moment, Need, Options, Persist, PortChoice};
 use crate::model::{Facts, Finding, Journal, JournalState, Outcome, Plan, Progress};
 use crate::profile::Expectations;
 use crate::render;
-use crate::topo::{self, Forest};
+use crate::topo;
 use crate::world::{Hands, World};
 
 /// A program of a repair may take so long: rebuilding an initramfs takes minutes.
@@ -383,13 +383,7 @@ fn asks_for(finding: &Finding, fix: &str) -> bool {
 /// Judges the facts, and hands on what the checks saw.
 fn examine<T>(facts: &Facts, expectations: &Expectations, then: impl FnOnce(&Ctx<'_>, &[Finding]) -> T) -> T {
     let topology = topo::topology(facts);
-    let forest = Forest::new(facts.devices());
-    let ctx = Ctx {
-        facts,
-        topology: &topology,
-        forest: &forest,
-        expectations,
-    };
+    let ctx = Ctx::new(facts, &topology, expectations);
     let findings = check::run(&ctx);
     then(&ctx, &findings)
 }

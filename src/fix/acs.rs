@@ -211,7 +211,7 @@ fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
             format!("There is no device {name}; there are {}.", names.join(", "))
         })
     };
-    let path = topo::route(ctx.facts, ctx.forest, ctx.topology, row(a)?, row(b)?)?;
+    let path = ctx.topology.route(row(a)?, row(b)?)?;
     Ok(topo::redirects(ctx.forest, &path))
 }
 

@@ -66,5 +66,5 @@ pub use system::{
     Cma, Driver, DriverGpu, Gdrdrv, Host, IommuMember, Kernel, Module, Mount, NodeFile, NodeState, NumaNode,
     PeerMemory, Platform, PlatformKind, Process,
 };
-pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Topology, Verdict};
+pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Verdict};
 pub use verbs::{DmabufAnswer, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial};

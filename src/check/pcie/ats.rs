@@ -6,7 +6,6 @@
 use super::{Ctx, own};
 use crate::check::{Judgement, passthrough, unknown_if, words};
 use crate::model::{Bdf, Fact, Ids, Kind, Meeting, PlatformKind, Row, Why};
-use crate::topo;
 
 /// Each NIC that differs from what is wanted of it; one judgement for the others.
 pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -51,12 +50,11 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 /// Whether a GPU meets this NIC at a bridge of the NIC's maker: the switch that is part of the card.
 fn is_inline(ctx: &Ctx<'_>, nic: &Row) -> bool {
-    let rows = &ctx.topology.rows;
-    let Some(me) = rows.iter().position(|row| row == nic) else {
+    let Some(me) = ctx.topology.number(nic) else {
         return false;
     };
     ctx.topology.rows_of(Kind::Gpu).any(|(gpu, _)| {
-        let path = topo::route(ctx.facts, ctx.forest, ctx.topology, gpu, me);
+        let path = ctx.topology.route(gpu, me);
         let Ok(Meeting::Bridge(bridge)) = path.map(|path| path.meeting) else {
             return false;
         };

@@ -9,7 +9,6 @@ use super::{Ctx, own};
 use crate::check::{Judgement, unknown_if, words};
 use crate::model::config::Express;
 use crate::model::{Bdf, Fact, Kind, Meeting, Row, Severity, Why};
-use crate::topo;
 
 const SAFE: &str = "add pci=pcie_bus_safe to the kernel command line and reboot: the kernel then gives all below one root \
                     port the same payload";
@@ -136,7 +135,7 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let rows = &ctx.topology.rows;
     let mut judgements = Vec::new();
     for (a, b) in pairs(ctx) {
-        let path = match topo::route(ctx.facts, ctx.forest, ctx.topology, a, b) {
+        let path = match ctx.topology.route(a, b) {
             Ok(path) if matches!(path.meeting, Meeting::Bridge(_)) => path,
             _ => continue,
         };

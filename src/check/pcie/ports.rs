@@ -77,9 +77,13 @@ fn lost(ctx: &Ctx<'_>) -> Vec<String> {
 
 /// Whether it is not known how a device meets another: bridges that the source does not tell of are above them.
 fn has_unknown_pair(ctx: &Ctx<'_>, row: &Row) -> bool {
-    let rows = &ctx.topology.rows;
-    let me = rows.iter().position(|other| other == row);
-    let others = rows.iter().enumerate().filter(|(_, other)| other.kind != Kind::Nvme);
+    let me = ctx.topology.number(row);
+    let others = ctx
+        .topology
+        .rows
+        .iter()
+        .enumerate()
+        .filter(|(_, other)| other.kind != Kind::Nvme);
     me.is_some_and(|me| {
         others
             .filter_map(|(other, _)| ctx.topology.pair(me, other))
@@ -132,7 +136,7 @@ pub fn governing(ctx: &Ctx<'_>, path: &Path) -> impl Iterator<Item = Redirect> {
 fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
     let name = in_words(ctx, a, b);
     ports.pairs += 1;
-    let Ok(path) = topo::route(ctx.facts, ctx.forest, ctx.topology, a, b) else {
+    let Ok(path) = ctx.topology.route(a, b) else {
         // Two rows of one function, or a place that is not known.
         return;
     };
@@ -190,10 +194,8 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
 fn in_words(ctx: &Ctx<'_>, a: usize, b: usize) -> String {
     let rows = &ctx.topology.rows;
     let pair = ctx.topology.pair(a, b);
-    let class = pair
-        .and_then(|pair| pair.pci.known())
-        .map_or("?", |class| class.letters());
-    let doubt = match pair.map(|pair| &pair.nvlinks) {
+    let class = ctx.topology.class(a, b).map_or("?", |class| class.letters());
+    let doubt = match pair.map(|pair| pair.nvlinks) {
         Some(Fact::Unknown(_)) if rows[b].kind == Kind::Gpu => ", if no NVLink joins them",
         _ => "",
     };
