@@ -3,7 +3,7 @@
 use crate::model::{Evidence, Fix, Severity, Why};
 
 /// One judgement.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Judgement {
     /// What was judged.
     pub subject: String,
@@ -22,7 +22,7 @@ pub struct Judgement {
 }
 
 /// How a rule fared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// It holds.
     Holds,
@@ -34,6 +34,21 @@ pub enum Rule {
     Unknown,
     /// It does not apply.
     Skipped,
+}
+
+/// The most of one piece of evidence: the same long text may stand beside each of a thousand devices.
+const MAX_EVIDENCE: usize = 4_096;
+
+/// The beginning of a text that is too long, and how much is missing.
+fn cut(mut text: String) -> String {
+    if text.len() > MAX_EVIDENCE {
+        let end = text.floor_char_boundary(MAX_EVIDENCE);
+        let more = text.len() - end;
+        text.truncate(end);
+        text.push_str(&format!("... and {more} more bytes"));
+        text.shrink_to_fit();
+    }
+    text
 }
 
 impl Judgement {
@@ -104,7 +119,7 @@ impl Judgement {
     pub fn evidence(mut self, source: impl Into<String>, value: impl Into<String>) -> Self {
         self.evidence.push(Evidence {
             source: source.into(),
-            value: value.into(),
+            value: cut(value.into()),
         });
         self
     }

@@ -178,6 +178,9 @@ fn repair(
     };
     let facts = facts(machine, request);
     super::notes(global, false, &facts, err);
+    if let Some(judgement) = check::too_many_devices(&facts) {
+        bail!("{}", judgement.message);
+    }
     let plan = plan(world, &facts, request);
     let style = style(global.color);
     if request.how.dry_run || request.how.format == PlanFormat::Script {

@@ -64,6 +64,12 @@ fn print_with(out: &mut dyn Write, write: impl FnOnce(&mut dyn Write) -> io::Res
     }
 }
 
+/// Writes a document of JSON as it is computed.
+fn json(out: &mut dyn Write, document: &impl serde::Serialize) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    out.write_all(b"\n")
+}
+
 /// What could not be read.
 fn notes(global: &Global, imported: bool, facts: &Facts, err: &mut dyn Write) {
     // What a dump of another program left out, or gdr of it, nobody may miss.

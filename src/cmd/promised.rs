@@ -8,7 +8,7 @@ use super::machine::Machine;
 use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, NvmlPair, RdmaDevice, RdmaPort};
 use crate::probe::child::usable;
 use crate::probe::p2p::Between;
-use crate::probe::supervise::{self, Card, Place, Way};
+use crate::probe::supervise::{self, Card, Place};
 use crate::topo::{self, Topology};
 
 /// What the PCI tree promises. A probe looks at every pair with a GPU: of too many it does none.
@@ -57,7 +57,7 @@ pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<supervise::M
 }
 
 /// The ways between the GPUs, each in both directions.
-fn ways(facts: &Facts, topology: &Topology<'_>) -> Vec<Way> {
+fn ways(facts: &Facts, topology: &Topology<'_>) -> BTreeMap<(Bdf, Bdf), Between> {
     let grants = Grants::new(facts);
     let gpus: Vec<(usize, Bdf)> = topology
         .rows_of(Kind::Gpu)
@@ -68,16 +68,13 @@ fn ways(facts: &Facts, topology: &Topology<'_>) -> Vec<Way> {
         .flat_map(|a| gpus.iter().filter(move |b| b != &a).map(move |b| (*a, *b)));
     ends.map(|((a, from), (b, to))| {
         let pair = topology.pair(a, b);
-        Way {
-            from,
-            to,
-            between: Between {
-                nvlinks: pair.and_then(|pair| pair.nvlinks.known().copied()),
-                pci: rate(topology, a, b),
-                class: topology.class(a, b).map(|class| class.letters().to_owned()),
-                nvml: grants.of(from, to),
-            },
-        }
+        let between = Between {
+            nvlinks: pair.and_then(|pair| pair.nvlinks.known().copied()),
+            pci: rate(topology, a, b),
+            class: topology.class(a, b).map(|class| class.letters().to_owned()),
+            nvml: grants.of(from, to),
+        };
+        ((from, to), between)
     })
     .collect()
 }

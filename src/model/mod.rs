@@ -9,9 +9,11 @@ mod explain;
 mod fabric;
 mod fact;
 mod facts;
+mod failures;
 mod finding;
 mod idlist;
 mod journal;
+mod limited;
 mod limits;
 mod mapping;
 mod modprobe;
@@ -36,8 +38,10 @@ pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMe
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
 pub use explain::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Quote, ReadText, SymptomMatch};
 pub use fabric::{Fabric, Unit, UnitLines};
+
 pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
+pub use failures::Failures;
 pub use finding::{Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary};
 pub use idlist::{IdList, IdListError};
 pub use journal::{Before, Entry, FileImage, JOURNAL_SCHEMA, Journal, JournalState, Progress};

@@ -8,8 +8,8 @@ use crate::model::Kind;
 /// a machine has about a thousand.
 pub const MAX_ROWS: usize = 1_024;
 
-/// The most pairs with a GPU whose paths are computed hop by hop: 64 GPUs with every other row.
-pub const MAX_PATHS: usize = 65_536;
+/// The most pairs with a GPU whose paths are computed hop by hop: 256 GPUs with each other, or 32 with every other row.
+pub const MAX_PATHS: usize = 32_768;
 
 impl Topology<'_> {
     /// Whether the class of every pair is computed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Topology;
 use super::classify::bridges_in_common;
 use super::forest::Forest;
-use crate::model::{Bdf, Bottleneck, Fact, Hop, Meeting, Path, PciDevice, Row, Why};
+use crate::model::{Bdf, Bottleneck, Fact, Hop, Meeting, Path, PciDevice, Place, Row, Why};
 
 /// The narrowest link of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,14 +48,8 @@ impl Topology<'_> {
             return Err("their places in the PCI tree are not known".to_owned());
         };
         let common = bridges_in_common(here, there);
-        let meeting = match here.bridges.get(..common).and_then(<[Bdf]>::last) {
-            Some(bridge) => Meeting::Bridge(*bridge),
-            None if !(here.rooted && there.rooted) => {
-                return Err("this source lacks the bridges above one of them, where they may meet".to_owned());
-            }
-            None if here.root == there.root => Meeting::HostBridge(here.root),
-            None => Meeting::Interconnect(here.root, there.root),
-        };
+        let meeting = meeting(here, there)
+            .ok_or_else(|| "this source lacks the bridges above one of them, where they may meet".to_owned())?;
         let forest = &self.forest;
         let up = std::iter::once(&first.bdf).chain(here.bridges[common..].iter().rev());
         let down = there.bridges[common..].iter().chain(std::iter::once(&last.bdf));
@@ -76,6 +70,15 @@ impl Topology<'_> {
             meeting,
             bottleneck: Fact::default(),
         })
+    }
+
+    /// The bridge at which two rows meet; none where they meet at the root complex, or it is not known where.
+    pub fn common_bridge(&self, a: usize, b: usize) -> Option<Bdf> {
+        let (a, b) = (self.device(a)?, self.device(b)?);
+        match meeting(a.place.known()?, b.place.known()?) {
+            Some(Meeting::Bridge(bridge)) if a.bdf != b.bdf => Some(bridge),
+            _ => None,
+        }
     }
 
     /// The rows whose traffic to the root goes over the link above a function, but for two.
@@ -116,6 +119,16 @@ impl Topology<'_> {
             let Row { name, label, .. } = row;
             format!("{name} ({label}) is not on the PCI bus: it runs over a network device that has no PCI function")
         })
+    }
+}
+
+/// Where two places meet; none where that is above all that the source tells of.
+fn meeting(a: &Place, b: &Place) -> Option<Meeting> {
+    match a.bridges.get(..bridges_in_common(a, b)).and_then(<[Bdf]>::last) {
+        Some(bridge) => Some(Meeting::Bridge(*bridge)),
+        None if !(a.rooted && b.rooted) => None,
+        None if a.root == b.root => Some(Meeting::HostBridge(a.root)),
+        None => Some(Meeting::Interconnect(a.root, b.root)),
     }
 }
 

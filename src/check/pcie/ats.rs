@@ -5,7 +5,7 @@
 
 use super::{Ctx, own};
 use crate::check::{Judgement, passthrough, unknown_if, words};
-use crate::model::{Bdf, Fact, Ids, Kind, Meeting, PlatformKind, Row, Why};
+use crate::model::{Bdf, Fact, Ids, Kind, PlatformKind, Row, Why};
 
 /// Each NIC that differs from what is wanted of it; one judgement for the others.
 pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -54,11 +54,11 @@ fn is_inline(ctx: &Ctx<'_>, nic: &Row) -> bool {
         return false;
     };
     ctx.topology.rows_of(Kind::Gpu).any(|(gpu, _)| {
-        let path = ctx.topology.route(gpu, me);
-        let Ok(Meeting::Bridge(bridge)) = path.map(|path| path.meeting) else {
-            return false;
-        };
-        let ids = ctx.facts.device(bridge).and_then(|device| device.ids.known());
+        let bridge = ctx
+            .topology
+            .common_bridge(gpu, me)
+            .and_then(|bridge| ctx.facts.device(bridge));
+        let ids = bridge.and_then(|bridge| bridge.ids.known());
         ids.is_some_and(|ids| ids.vendor == Ids::MELLANOX)
     })
 }

@@ -10,7 +10,7 @@ mod machine;
 
 pub use machine::{gpu, machine, module_file, node, options, rdma, root_port, two_gpus};
 
-use super::{Ctx, find, run_one};
+use super::{Ctx, find, run_those};
 use crate::model::config::*;
 use crate::model::*;
 use crate::profile::{Expectations, Profile, SHIPPED};
@@ -35,7 +35,8 @@ pub fn findings(id: &str, facts: &Facts, profiles: &[&str]) -> Vec<Finding> {
         .map(|(name, text)| Profile::parse(name, text, |_| true).expect("a profile"))
         .collect();
     let (topology, expectations) = (topology(facts), Expectations::of(&profiles));
-    run_one(&Ctx::new(facts, &topology, &expectations), find(id).expect("a check"))
+    assert!(find(id).is_some(), "no check {id}");
+    run_those(&Ctx::new(facts, &topology, &expectations), |check| check == id)
 }
 
 /// The one finding of a check without a profile.
