@@ -146,3 +146,160 @@ fn few(mut judgements: Vec<Judgement>) -> Vec<Judgement> {
     }
     judgements
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::check::testing::{Edit, gpu, machine, rdma};
+    use crate::check::{exit_code, readiness};
+    use crate::model::{Fact, ReadyState};
+    use crate::profile::{Profile, SHIPPED};
+    use crate::topo::topology;
+
+    fn profile(name: &str) -> Profile {
+        let (name, text) = SHIPPED.iter().find(|(known, _)| *known == name).expect("a profile");
+        Profile::parse(name, text, |_| true).expect("a profile")
+    }
+
+    /// The small machine with so many GPUs more, each on a root bus of its own.
+    fn crowded(more: u32) -> Facts {
+        let mut facts = machine();
+        for at in 0..more {
+            facts.add(gpu(&format!("{:04x}:01:00.0", 0x100 + at)));
+        }
+        facts
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_well_of_more_devices_than_are_judged() {
+        let facts = crowded(MAX_ROWS as u32);
+        let (topology, profile) = (topology(&facts), profile("rdma"));
+        let expectations = Expectations::of(std::slice::from_ref(&profile));
+        let ctx = Ctx::new(&facts, &topology, &expectations);
+        let judged = Judged::new(&ctx, |_| true);
+        let ready = readiness(&ctx, &profile, &judged);
+        assert_eq!(
+            (ready.state, ready.ready.len()),
+            (ReadyState::Undetermined, 0),
+            "{}",
+            ready.text
+        );
+        let of_devices = FAMILIES.iter().filter(|family| family.judges_devices);
+        let ids: BTreeSet<&str> = of_devices
+            .flat_map(|family| family.checks)
+            .map(|check| check.id)
+            .collect();
+        let findings = judged.into_findings(&expectations);
+        let said: Vec<&Finding> = findings
+            .iter()
+            .filter(|found| ids.contains(found.id.as_str()))
+            .collect();
+        assert_eq!(said.len(), ids.len());
+        for found in said {
+            assert_eq!(found.outcome, Outcome::Unknown, "{found:#?}");
+            assert!(
+                found.message.contains("there are 1026 GPUs and NICs"),
+                "{}",
+                found.message
+            );
+        }
+        assert_eq!(exit_code(&findings, &expectations, &[Outcome::Fail]), 3);
+    }
+
+    #[test]
+    fn of_more_pairs_than_are_followed_none_is_said_to_be_ready() {
+        let ready = |gpus| {
+            let facts = crowded(gpus);
+            let (topology, profile) = (topology(&facts), profile("p2p"));
+            let expectations = Expectations::of(std::slice::from_ref(&profile));
+            let ctx = Ctx::new(&facts, &topology, &expectations);
+            let judged = Judged::new(&ctx, |id| ["pcie.acs", "pcie.payload"].contains(&id));
+            let outcomes: Vec<Outcome> = judged
+                .weighed(&judged.again(&ctx), &expectations)
+                .iter()
+                .map(|of| of.outcome)
+                .collect();
+            (
+                readiness(&ctx, &profile, &judged).state,
+                outcomes.contains(&Outcome::Unknown),
+            )
+        };
+        // 255 GPUs and one NIC make 32,385 pairs of GPUs and 255 with the NIC; 256 GPUs make 32,896 pairs with it.
+        assert_eq!(ready(254), (ReadyState::Ready, false));
+        assert_eq!(ready(255), (ReadyState::Undetermined, true));
+    }
+
+    #[test]
+    fn the_rest_of_too_many_judgements_counts_as_the_worst_of_them() {
+        let mut judgements: Vec<Judgement> = (0..MAX_JUDGEMENTS)
+            .map(|at| Judgement::pass(format!("{at}"), "Well."))
+            .collect();
+        assert_eq!(few(judgements.clone()), judgements);
+        judgements.push(Judgement::broken("late", "Broken."));
+        judgements.push(Judgement::pass("later", "Well."));
+        let kept = few(judgements.clone());
+        assert_eq!(kept.len(), MAX_JUDGEMENTS + 1);
+        assert_eq!((kept[0].subject.as_str(), kept[0].rule), ("late", Rule::Broken));
+        let last = &kept[MAX_JUDGEMENTS];
+        assert_eq!((last.subject.as_str(), last.rule), ("machine", Rule::Holds));
+        assert_eq!(last.message, "2 more, none of them worse than: Well.");
+        judgements.extend((0..MAX_JUDGEMENTS).map(|at| Judgement::broken(format!("b{at}"), "Broken.")));
+        assert_eq!(few(judgements)[MAX_JUDGEMENTS].rule, Rule::Broken);
+    }
+
+    /// Only a check that is in `BY_PROFILE` may ask which profiles are in force: the others are judged once for all.
+    #[test]
+    fn no_other_check_asks_for_profiles() {
+        fn walk(directory: &Path, found: &mut Vec<String>) {
+            for entry in fs::read_dir(directory).expect("a directory of checks") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    walk(&path, found);
+                } else if fs::read_to_string(&path)
+                    .expect("a source")
+                    .contains("ctx.expectations")
+                {
+                    found.push(path.file_name().expect("a name").to_string_lossy().into_owned());
+                }
+            }
+        }
+        let mut found = Vec::new();
+        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check"), &mut found);
+        found.sort();
+        // `sharing.rs` has gpu.mig; the first two weigh what was judged.
+        assert_eq!(
+            found,
+            [
+                "iommu.rs",
+                "judged.rs",
+                "min_driver.rs",
+                "mod.rs",
+                "p2p.rs",
+                "sharing.rs"
+            ]
+        );
+        for id in BY_PROFILE {
+            assert!(crate::check::find(id).is_some(), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_long_list_of_devices_does_not_make_each_piece_of_evidence_long() {
+        let mut facts = machine();
+        let names = (0..MAX_ROWS - 1).map(|at| rdma(&format!("mlx5_{at:0>200}"), "0000:04:00.0"));
+        facts.rdma = Fact::Known(names.collect());
+        let topology = topology(&facts);
+        let expectations = Expectations::of(&[]);
+        let ctx = Ctx::new(&facts, &topology, &expectations);
+        let findings = Judged::new(&ctx, |id| id.starts_with("rdma.")).into_findings(&expectations);
+        let longest = findings
+            .iter()
+            .flat_map(|found| &found.evidence)
+            .map(|of| of.value.len().max(of.source.len()));
+        assert!(longest.max().is_some_and(|longest| longest < 5_000));
+    }
+}

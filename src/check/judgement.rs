@@ -36,13 +36,14 @@ pub enum Rule {
     Skipped,
 }
 
-/// The most of one piece of evidence: the same long text may stand beside each of a thousand devices.
+/// The most of one piece of evidence, and of a message: the same long text may stand beside each of a thousand devices.
 const MAX_EVIDENCE: usize = 4_096;
+const MAX_MESSAGE: usize = 65_536;
 
 /// The beginning of a text that is too long, and how much is missing.
-fn cut(mut text: String) -> String {
-    if text.len() > MAX_EVIDENCE {
-        let end = text.floor_char_boundary(MAX_EVIDENCE);
+fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let end = text.floor_char_boundary(most);
         let more = text.len() - end;
         text.truncate(end);
         text.push_str(&format!("... and {more} more bytes"));
@@ -56,7 +57,7 @@ impl Judgement {
         Self {
             subject: subject.into(),
             rule,
-            message: message.into(),
+            message: cut(message.into(), MAX_MESSAGE),
             weight: None,
             evidence: Vec::new(),
             needs: None,
@@ -118,8 +119,8 @@ impl Judgement {
     #[must_use]
     pub fn evidence(mut self, source: impl Into<String>, value: impl Into<String>) -> Self {
         self.evidence.push(Evidence {
-            source: source.into(),
-            value: cut(value.into()),
+            source: cut(source.into(), MAX_EVIDENCE),
+            value: cut(value.into(), MAX_EVIDENCE),
         });
         self
     }

@@ -18,7 +18,7 @@ use crate::world::Files;
 
 const CLASS: &str = "/sys/class/infiniband";
 /// The most ports of all devices: of a NIC whose virtual functions have representors each is one.
-const MAX_PORTS: usize = 1 << 16;
+const MAX_PORTS: usize = 1 << 14;
 
 /// The RDMA devices, `mlx5_2` before `mlx5_10`.
 pub fn devices(

@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer};
 /// The most GPUs that a library's answer may name.
 pub const MAX_GPUS: usize = 1_024;
 
-/// The most pairs of GPUs: 256 with each other, both ways.
-pub const MAX_PAIRS: usize = 65_536;
+/// The most pairs of GPUs: 128 with each other, both ways.
+pub const MAX_PAIRS: usize = 16_384;
 
 /// The most RDMA devices.
 pub const MAX_DEVICES: usize = 16_384;

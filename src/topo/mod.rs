@@ -12,6 +12,9 @@ mod path;
 mod rows;
 mod topology;
 
+#[cfg(test)]
+mod tests;
+
 pub use acs::{Redirect, redirects, verb};
 pub use forest::{Forest, Role};
 pub use limits::{MAX_PATHS, MAX_ROWS};
