@@ -4,7 +4,7 @@ use crate::model::{Evidence, Fix, Severity, Why};
 use crate::output::printable;
 
 /// One judgement.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Judgement {
     /// What was judged.
     pub subject: String,
@@ -23,7 +23,7 @@ pub struct Judgement {
 }
 
 /// How a rule fared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// It holds.
     Holds,
@@ -37,12 +37,28 @@ pub enum Rule {
     Skipped,
 }
 
+/// The most of one piece of evidence, and of a message: the same long text may stand beside each of a thousand devices.
+const MAX_EVIDENCE: usize = 4_096;
+const MAX_MESSAGE: usize = 65_536;
+
+/// The beginning of a text that is too long, and how much is missing.
+fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let end = text.floor_char_boundary(most);
+        let more = text.len() - end;
+        text.truncate(end);
+        text.push_str(&format!("... and {more} more bytes"));
+        text.shrink_to_fit();
+    }
+    text
+}
+
 impl Judgement {
     fn new(rule: Rule, subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             subject: subject.into(),
             rule,
-            message: message.into(),
+            message: cut(message.into(), MAX_MESSAGE),
             weight: None,
             evidence: Vec::new(),
             needs: None,
@@ -104,8 +120,8 @@ impl Judgement {
     #[must_use]
     pub fn evidence(mut self, source: impl Into<String>, value: impl Into<String>) -> Self {
         self.evidence.push(Evidence {
-            source: source.into(),
-            value: value.into(),
+            source: cut(source.into(), MAX_EVIDENCE),
+            value: cut(value.into(), MAX_EVIDENCE),
         });
         self
     }

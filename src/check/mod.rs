@@ -3,6 +3,7 @@
 //! A check judges; the engine turns its judgement into a finding with the weight that the profiles give it.
 
 mod gpu;
+mod judged;
 mod judgement;
 mod limits;
 mod modules;
@@ -24,20 +25,21 @@ mod words;
 pub mod ground {
     pub use super::modules::{buildable, dma_buf_everywhere, suits};
     pub use super::param::{Misspelt, for_device, keeps_out, misspelt, next, refused, registry_keys, shown, unreached};
-    pub use super::pcie::{Ports, Redirecting, held_below, is_grace, is_translated, ports, small_reads, translated};
+    pub use super::pcie::{Held, Ports, Redirecting, is_grace, is_translated, ports, small_reads, translated};
     pub use super::platform::in_container;
     pub use super::rdma::{SETTING as NON_PREFETCHABLE, cards, driver as nic_driver, untold};
     pub use super::version::{branch, driver, kernel};
 }
 
+pub use judged::{Judged, Weighed, too_many_devices};
 pub use judgement::{Judgement, Rule};
 pub use readiness::readiness;
 pub use registry::{Check, FAMILIES, Family, all, families, find, is_family};
 pub use selection::{NoSuchCheck, Selection};
 
-use crate::model::{Fact, Facts, Finding, Outcome, Severity, Topology};
+use crate::model::{Fact, Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;
-use crate::topo::Forest;
+use crate::topo::{Forest, Topology};
 
 /// All that a check may look at.
 #[derive(Clone, Copy)]
@@ -45,11 +47,23 @@ pub struct Ctx<'a> {
     /// What was read.
     pub facts: &'a Facts,
     /// The devices and how they meet.
-    pub topology: &'a Topology,
+    pub topology: &'a Topology<'a>,
     /// The PCI forest under the topology.
     pub forest: &'a Forest<'a>,
     /// What the profiles ask for.
     pub expectations: &'a Expectations,
+}
+
+impl<'a> Ctx<'a> {
+    /// What the checks look at, of a machine and its topology.
+    pub fn new(facts: &'a Facts, topology: &'a Topology<'a>, expectations: &'a Expectations) -> Self {
+        Self {
+            facts,
+            topology,
+            forest: &topology.forest,
+            expectations,
+        }
+    }
 }
 
 /// Runs every check, in the order of the registry.
@@ -59,49 +73,16 @@ pub fn run(ctx: &Ctx<'_>) -> Vec<Finding> {
 
 /// Runs the checks that are wanted, by their ids, in the order of the registry.
 pub fn run_those(ctx: &Ctx<'_>, wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
-    all()
-        .filter(|check| wanted(check.id))
-        .flat_map(|check| run_one(ctx, check))
-        .collect()
-}
-
-/// Runs one check. A check that judges nothing does not apply here, and says so.
-fn run_one(ctx: &Ctx<'_>, check: &Check) -> Vec<Finding> {
-    let mut judgements = (check.judge)(ctx);
-    if judgements.is_empty() {
-        judgements.push(Judgement::skip("machine", "nothing here for it to judge"));
-    }
-    judgements
-        .into_iter()
-        .map(|judgement| finding(ctx, check, judgement))
-        .collect()
-}
-
-fn finding(ctx: &Ctx<'_>, check: &Check, judgement: Judgement) -> Finding {
-    let severity = ctx.expectations.weight(check.id, check.severity, judgement.weight);
-    Finding {
-        id: check.id.to_owned(),
-        outcome: match judgement.rule {
-            Rule::Holds => Outcome::Pass,
-            Rule::Broken => severity.outcome(),
-            Rule::Noted => Outcome::Info,
-            Rule::Unknown => Outcome::Unknown,
-            Rule::Skipped => Outcome::Skip,
-        },
-        severity,
-        subject: judgement.subject,
-        message: judgement.message,
-        evidence: judgement.evidence,
-        needs: judgement.needs,
-        fix: judgement.fix,
-    }
+    Judged::new(ctx, wanted).into_findings(ctx.expectations)
 }
 
 /// The exit code of doctor: 1 something failed, 3 nothing failed but something required could not be determined. What
 /// counts as failed are the outcomes in `failing`.
 pub fn exit_code(findings: &[Finding], expectations: &Expectations, failing: &[Outcome]) -> u8 {
     let failed = findings.iter().any(|f| failing.contains(&f.outcome));
-    let undetermined = findings.iter().any(|f| is_undetermined(f, expectations));
+    let undetermined = findings
+        .iter()
+        .any(|f| is_undetermined(f.outcome, f.severity, &f.id, expectations));
     match (failed, undetermined) {
         (true, _) => 1,
         (false, true) => 3,
@@ -110,8 +91,8 @@ pub fn exit_code(findings: &[Finding], expectations: &Expectations, failing: &[O
 }
 
 /// Whether a finding leaves open what a profile wants to know.
-fn is_undetermined(finding: &Finding, expectations: &Expectations) -> bool {
-    finding.outcome == Outcome::Unknown && (finding.severity == Severity::Error || expectations.requires(&finding.id))
+fn is_undetermined(outcome: Outcome, severity: Severity, id: &str, expectations: &Expectations) -> bool {
+    outcome == Outcome::Unknown && (severity == Severity::Error || expectations.requires(id))
 }
 
 /// The judgement on a subject whose fact is unknown; none where it is known.

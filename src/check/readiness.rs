@@ -1,19 +1,22 @@
 //! What the findings come to for one profile: where it is ready, where not, and what stands in the way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Ctx, is_undetermined, pcie};
-use crate::model::{Bdf, Finding, Kind, Obstacle, Outcome, Readiness, ReadyState};
+use super::{Ctx, Judged, Weighed, is_undetermined, pcie};
+use crate::model::{Bdf, Kind, Obstacle, Outcome, Readiness, ReadyState};
 use crate::profile::{Expectations, Profile, Units};
-use crate::topo;
+use crate::topo::MAX_PATHS;
+
+/// The most obstacles that are listed of one profile: each names a place and what stands in its way there.
+const MAX_OBSTACLES: usize = 4_096;
 
 /// A GPU, or a GPU with its partner, and every function on the way.
 struct Unit {
     name: String,
     rows: Vec<usize>,
-    functions: BTreeSet<Bdf>,
+    functions: Vec<Bdf>,
     /// The ports on the way whose access control its traffic goes by.
-    governing: BTreeSet<Bdf>,
+    governing: Vec<Bdf>,
 }
 
 /// How a unit stands; the greater of two counts.
@@ -25,26 +28,45 @@ enum Stand {
     Blocked,
 }
 
-/// How a profile stands. The findings are those under this profile alone.
-pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, findings: &[Finding]) -> Readiness {
-    let units = units(ctx, profile.units);
+/// What stands in the way, and where.
+#[derive(Default)]
+struct Blocked {
+    /// The first of them.
+    first: Vec<Obstacle>,
+    /// The checks of all of them.
+    checks: BTreeSet<&'static str>,
+    /// The places of all of them, in the order in which they came.
+    places: Vec<String>,
+    seen: BTreeSet<String>,
+}
+
+/// How a profile stands.
+pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness {
     let expectations = Expectations::of(std::slice::from_ref(profile));
-    let mut blocked: Vec<Obstacle> = Vec::new();
-    let mut open: Vec<&Finding> = Vec::new();
+    let ctx = &Ctx {
+        expectations: &expectations,
+        ..*ctx
+    };
+    let again = judged.again(ctx);
+    let findings = judged.weighed(&again, &expectations);
+    let Some(units) = units(ctx, profile.units) else {
+        return too_many(ctx, profile);
+    };
+    let index = Index::new(&units);
+    let mut blocked = Blocked::default();
+    let mut open: Vec<&Weighed<'_>> = Vec::new();
     let mut stands = vec![Stand::Ready; units.len()];
     let mut everywhere = false;
-    for finding in findings {
-        let undetermined = is_undetermined(finding, &expectations);
+    for finding in &findings {
+        let undetermined = is_undetermined(finding.outcome, finding.severity, finding.id, &expectations);
         if finding.outcome != Outcome::Fail && !undetermined {
             continue;
         }
-        let named = named(ctx, &finding.subject);
-        let touched: Vec<usize> = units
-            .iter()
-            .enumerate()
-            .filter(|(_, unit)| named.is_empty() || unit.is_touched(finding, &named))
-            .map(|(at, _)| at)
-            .collect();
+        let named = named(ctx, &finding.judgement.subject);
+        let touched = match named.is_empty() {
+            true => (0..units.len()).collect(),
+            false => index.touched(finding.id, &named, &units),
+        };
         let stand = match undetermined {
             true => Stand::Open,
             false => Stand::Blocked,
@@ -59,18 +81,10 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, findings: &[Finding]) -> Read
             continue;
         }
         everywhere |= named.is_empty();
-        let places = match named.is_empty() {
-            true => vec!["machine".to_owned()],
-            false => touched
-                .iter()
-                .filter_map(|at| Some(units.get(*at)?.name.clone()))
-                .collect(),
-        };
-        blocked.extend(places.into_iter().map(|place| Obstacle {
-            place,
-            check: finding.id.clone(),
-            message: finding.message.clone(),
-        }));
+        match named.is_empty() {
+            true => blocked.add("machine", finding),
+            false => touched.iter().for_each(|at| blocked.add(&units[*at].name, finding)),
+        }
     }
     let those = |stand: Stand| -> Vec<String> {
         let standing = units.iter().zip(&stands).filter(|(_, stands)| **stands == stand);
@@ -106,8 +120,60 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, findings: &[Finding]) -> Read
         title: profile.title().to_owned(),
         state,
         ready,
-        blocked,
+        blocked: blocked.first,
         text,
+    }
+}
+
+/// Of more pairs of GPUs than gdr computes the paths of, none is said to be ready.
+fn too_many(ctx: &Ctx<'_>, profile: &Profile) -> Readiness {
+    let gpus = ctx.topology.rows_of(Kind::Gpu).count();
+    let title = profile.title();
+    Readiness {
+        profile: profile.name.clone(),
+        title: title.to_owned(),
+        state: ReadyState::Undetermined,
+        ready: Vec::new(),
+        blocked: Vec::new(),
+        text: format!("{title}: cannot determine: {gpus} GPUs make more than {MAX_PATHS} pairs."),
+    }
+}
+
+impl Blocked {
+    fn add(&mut self, place: &str, finding: &Weighed<'_>) {
+        self.checks.insert(finding.id);
+        if self.seen.insert(place.to_owned()) {
+            self.places.push(place.to_owned());
+        }
+        if self.first.len() < MAX_OBSTACLES {
+            self.first.push(Obstacle {
+                place: place.to_owned(),
+                check: finding.id.to_owned(),
+                message: finding.judgement.message.clone(),
+            });
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// The first reason, and how many more checks stand in the way.
+    fn reasons(&self) -> String {
+        let Some(first) = self.first.first() else {
+            return String::new();
+        };
+        let others: Vec<&str> = self
+            .checks
+            .iter()
+            .copied()
+            .filter(|check| *check != first.check)
+            .collect();
+        let more = match others.is_empty() {
+            true => String::new(),
+            false => format!("; also {}", others.join(", ")),
+        };
+        format!("{} ({}{more})", first.message, first.check)
     }
 }
 
@@ -118,18 +184,60 @@ struct Places<'a> {
 }
 
 impl Unit {
-    /// Whether one of these is part of it, or on its way. A pair touches those alone that have both of its ends.
-    fn is_touched(&self, finding: &Finding, named: &[BTreeSet<Name>]) -> bool {
+    /// Whether all of these are part of it, or on its way. A pair touches those alone that have both of its ends.
+    fn has_all(&self, check: &str, names: &BTreeSet<Name>) -> bool {
         // A port redirects those alone whose traffic it decides on: not what goes up through it anyhow.
-        let functions = match finding.id.as_str() {
+        let functions = match check {
             "pcie.acs" => &self.governing,
             _ => &self.functions,
         };
-        let is_mine = |name: &Name| match name {
+        names.iter().all(|name| match name {
             Name::Row(row) => self.rows.contains(row),
-            Name::Function(bdf) => functions.contains(bdf),
+            Name::Function(bdf) => functions.binary_search(bdf).is_ok(),
+        })
+    }
+}
+
+/// The units by what they have.
+struct Index {
+    by_row: BTreeMap<usize, Vec<usize>>,
+    by_function: BTreeMap<Bdf, Vec<usize>>,
+}
+
+impl Index {
+    fn new(units: &[Unit]) -> Self {
+        let mut index = Self {
+            by_row: BTreeMap::new(),
+            by_function: BTreeMap::new(),
         };
-        named.iter().any(|names| names.iter().all(is_mine))
+        for (at, unit) in units.iter().enumerate() {
+            for row in &unit.rows {
+                index.by_row.entry(*row).or_default().push(at);
+            }
+            for bdf in &unit.functions {
+                index.by_function.entry(*bdf).or_default().push(at);
+            }
+        }
+        index
+    }
+
+    /// The units that a finding on these names touches.
+    fn touched(&self, check: &str, named: &[BTreeSet<Name>], units: &[Unit]) -> Vec<usize> {
+        let of = |name: &Name| match name {
+            Name::Row(row) => self.by_row.get(row),
+            Name::Function(bdf) => self.by_function.get(bdf),
+        };
+        let mut touched = BTreeSet::new();
+        for names in named {
+            // What has all of them has the one that the fewest have.
+            let fewest = names
+                .iter()
+                .map(|name| of(name).map_or(&[][..], Vec::as_slice))
+                .min_by_key(|units| units.len());
+            let candidates = fewest.unwrap_or_default().iter();
+            touched.extend(candidates.filter(|at| units[**at].has_all(check, names)));
+        }
+        touched.into_iter().collect()
     }
 }
 
@@ -159,8 +267,9 @@ fn names(ctx: &Ctx<'_>, part: &str) -> BTreeSet<Name> {
         .collect()
 }
 
-fn units(ctx: &Ctx<'_>, kind: Units) -> Vec<Unit> {
-    let gpus: Vec<usize> = ctx.topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
+/// What a profile finds ready or not; none where there are too many pairs.
+fn units(ctx: &Ctx<'_>, kind: Units) -> Option<Vec<Unit>> {
+    let gpus: BTreeSet<usize> = ctx.topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
     let rows: Vec<Vec<usize>> = match kind {
         Units::Gpu => gpus.iter().map(|gpu| vec![*gpu]).collect(),
         Units::GpuNic => ctx
@@ -170,26 +279,32 @@ fn units(ctx: &Ctx<'_>, kind: Units) -> Vec<Unit> {
             .filter(|found| gpus.contains(&found.row))
             .filter_map(|found| Some(vec![found.row, found.pick?]))
             .collect(),
+        Units::GpuGpu if gpus.len() * gpus.len().saturating_sub(1) / 2 > MAX_PATHS => return None,
         Units::GpuGpu => gpus
             .iter()
             .flat_map(|a| gpus.iter().filter(move |b| a < b).map(|b| vec![*a, *b]))
             .collect(),
     };
-    rows.into_iter().map(|rows| unit(ctx, rows)).collect()
+    Some(rows.into_iter().map(|rows| unit(ctx, rows)).collect())
 }
 
 fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
     let row = |at: &usize| ctx.topology.rows.get(*at);
     let name = rows.iter().filter_map(row).map(|row| row.name.as_str());
-    let mut functions: BTreeSet<Bdf> = rows.iter().filter_map(row).filter_map(|row| row.bdf).collect();
-    let mut governing = BTreeSet::new();
+    let mut functions: Vec<Bdf> = rows.iter().filter_map(row).filter_map(|row| row.bdf).collect();
+    let mut governing = Vec::new();
     if let [a, b] = rows.as_slice()
-        && let Ok(path) = topo::route(ctx.facts, ctx.forest, ctx.topology, *a, *b)
+        && let Ok(path) = ctx.topology.route(*a, *b)
     {
         functions.extend(path.hops.iter().map(|hop| hop.bdf));
         if !pcie::is_joined(ctx, *a, *b) {
             governing.extend(pcie::governing(ctx, &path).map(|redirect| redirect.port));
         }
+    }
+    for functions in [&mut functions, &mut governing] {
+        functions.sort_unstable();
+        functions.dedup();
+        functions.shrink_to_fit();
     }
     Unit {
         name: name.collect::<Vec<_>>().join("–"),
@@ -203,8 +318,8 @@ fn sentence(
     (title, kind): (&str, Units),
     state: ReadyState,
     places: Places<'_>,
-    blocked: &[Obstacle],
-    open: &[&Finding],
+    blocked: &Blocked,
+    open: &[&Weighed<'_>],
     warnings: usize,
 ) -> String {
     let on = |places: &[String]| match places {
@@ -212,15 +327,7 @@ fn sentence(
         places => format!(" on {}", places.join(", ")),
     };
     let ready = format!("{title}: ready{}", on(places.ready));
-    let not = || {
-        let mut places: Vec<String> = Vec::new();
-        for obstacle in blocked {
-            if !places.contains(&obstacle.place) {
-                places.push(obstacle.place.clone());
-            }
-        }
-        format!("not{}: {}", on(&places), reasons(blocked))
-    };
+    let not = || format!("not{}: {}", on(&blocked.places), blocked.reasons());
     let cannot_tell = || format!("cannot tell{}: {}", on(places.unknown), unknown(open));
     match (state, blocked.is_empty(), open.is_empty()) {
         (ReadyState::Ready, ..) => {
@@ -232,7 +339,7 @@ fn sentence(
             format!("{ready}{but}.")
         }
         (ReadyState::NotReady, true, _) => format!("{title}: not ready: {}", nothing(kind)),
-        (ReadyState::NotReady, false, _) => format!("{title}: not ready: {}", reasons(blocked)),
+        (ReadyState::NotReady, false, _) => format!("{title}: not ready: {}", blocked.reasons()),
         (ReadyState::Partly, _, true) => format!("{ready}, {}", not()),
         (ReadyState::Partly, true, _) => format!("{ready}; {}.", cannot_tell()),
         (ReadyState::Partly, false, false) => format!("{ready}; {}; {}", cannot_tell(), not()),
@@ -242,10 +349,13 @@ fn sentence(
 }
 
 /// The checks that could not be determined, and what they need where that is one thing.
-fn unknown(open: &[&Finding]) -> String {
-    let mut ids: Vec<&str> = open.iter().map(|finding| finding.id.as_str()).collect();
+fn unknown(open: &[&Weighed<'_>]) -> String {
+    let mut ids: Vec<&str> = open.iter().map(|finding| finding.id).collect();
     ids.dedup();
-    let needs: BTreeSet<&str> = open.iter().filter_map(|finding| finding.needs.as_deref()).collect();
+    let needs: BTreeSet<&str> = open
+        .iter()
+        .filter_map(|finding| finding.judgement.needs.as_deref())
+        .collect();
     let needs = match needs.len() {
         1 => format!(" (needs {})", needs.into_iter().collect::<String>()),
         _ => String::new(),
@@ -260,23 +370,6 @@ fn nothing(kind: Units) -> &'static str {
         Units::GpuNic => "there is no GPU with a NIC.",
         Units::GpuGpu => "there are no two GPUs.",
     }
-}
-
-/// The first reason, and how many more checks stand in the way.
-fn reasons(blocked: &[Obstacle]) -> String {
-    let Some(first) = blocked.first() else {
-        return String::new();
-    };
-    let others: BTreeSet<&str> = blocked
-        .iter()
-        .map(|obstacle| obstacle.check.as_str())
-        .filter(|check| *check != first.check)
-        .collect();
-    let more = match others.len() {
-        0 => String::new(),
-        _ => format!("; also {}", others.into_iter().collect::<Vec<_>>().join(", ")),
-    };
-    format!("{} ({}{more})", first.message, first.check)
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub struct Check {
 pub struct Family {
     /// What they are about.
     pub title: &'static str,
+    /// Whether they judge GPUs and NICs, each or in pairs.
+    pub judges_devices: bool,
     /// The checks, in the order of a report.
     pub checks: &'static [Check],
 }
@@ -35,34 +37,42 @@ pub struct Family {
 pub const FAMILIES: &[Family] = &[
     Family {
         title: "GPUs and driver",
+        judges_devices: true,
         checks: gpu::CHECKS,
     },
     Family {
         title: "Driver parameters",
+        judges_devices: true,
         checks: param::CHECKS,
     },
     Family {
         title: "Kernel modules and nodes",
+        judges_devices: true,
         checks: modules::CHECKS,
     },
     Family {
         title: "RDMA devices",
+        judges_devices: true,
         checks: rdma::CHECKS,
     },
     Family {
         title: "PCI Express",
+        judges_devices: true,
         checks: pcie::CHECKS,
     },
     Family {
         title: "Limits",
+        judges_devices: false,
         checks: limits::CHECKS,
     },
     Family {
         title: "Platform",
+        judges_devices: false,
         checks: platform::CHECKS,
     },
     Family {
         title: "Software",
+        judges_devices: false,
         checks: software::CHECKS,
     },
 ];

@@ -6,14 +6,13 @@ use anyhow::bail;
 
 use super::machine::Machine;
 use super::profiles::expectations;
-use crate::check::{self, Ctx, Selection};
+use crate::check::{self, Ctx, Judged, Selection};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::Want;
-use crate::model::{Outcome, Readiness, Summary};
+use crate::model::{Outcome, Summary};
 use crate::output;
-use crate::profile::Expectations;
 use crate::render::doctor::{self, Report, Shown};
-use crate::topo::{self, Forest};
+use crate::topo;
 use crate::world::{NvmlWant, VerbsWant};
 
 /// Examines the machine.
@@ -40,36 +39,19 @@ pub fn run(
     facts.platform.asserted = options.platform.map(Platform::kind);
     super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);
-    let forest = Forest::new(facts.devices());
-    let ctx = Ctx {
-        facts: &facts,
-        topology: &topology,
-        forest: &forest,
-        expectations: &expectations,
-    };
-    let findings = check::run_those(&ctx, |id| selection.has(id));
-    let readiness: Vec<Readiness> = expectations
-        .profiles()
-        .iter()
-        .map(|profile| {
-            let alone = Expectations::of(std::slice::from_ref(profile));
-            let ctx = Ctx {
-                expectations: &alone,
-                ..ctx
-            };
-            check::readiness(&ctx, profile, &check::run_those(&ctx, |id| selection.has(id)))
-        })
+    let ctx = Ctx::new(&facts, &topology, &expectations);
+    let judged = Judged::new(&ctx, |id| selection.has(id));
+    // Of a few checks alone nobody can say that a machine is ready.
+    let profiles = expectations.profiles().iter().filter(|_| selection.is_everything());
+    let readiness = profiles
+        .map(|profile| check::readiness(&ctx, profile, &judged))
         .collect();
+    let findings = judged.into_findings(&expectations);
     let report = Report {
         schema: "gdr.doctor/1",
         host: &facts.host,
         profiles: &expectations.names,
-        // Of a few checks alone nobody can say that a machine is ready.
-        readiness: if selection.is_everything() {
-            readiness
-        } else {
-            Vec::new()
-        },
+        readiness,
         summary: Summary::of(&findings),
         findings: &findings,
         notes: &facts.notes,
@@ -81,13 +63,12 @@ pub fn run(
         families: &families,
         why: &|id| check::find(id).map_or("", |check| check.why),
     };
-    let text = match options.format {
-        DoctorFormat::Table => doctor::table(&report, &shown, style(global.color)),
-        DoctorFormat::Json => output::pretty(&report)?,
-        DoctorFormat::Markdown => doctor::markdown(&report, &shown),
-        DoctorFormat::Prometheus => doctor::prometheus(&report),
-    };
-    super::print(out, &text)?;
+    super::print_with(out, |out| match options.format {
+        DoctorFormat::Table => doctor::table(&report, &shown, style(global.color), out),
+        DoctorFormat::Json => output::write_pretty(out, &report),
+        DoctorFormat::Markdown => doctor::markdown(&report, &shown, out),
+        DoctorFormat::Prometheus => doctor::prometheus(&report, out),
+    })?;
     Ok(check::exit_code(&findings, &expectations, failing(options.fail_on)))
 }
 

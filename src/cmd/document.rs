@@ -1,6 +1,6 @@
 //! Files that describe a machine: read whole, within limits, compressed or not.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::input::{self, json_error};
 use crate::model::{MOST_PATHS, SNAPSHOT_SCHEMA, Snapshot};
+use crate::output;
 
 /// The largest document: the hexadecimal dump of five thousand functions.
 const MOST: u64 = 64 << 20;
@@ -34,28 +35,55 @@ pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     limited(decoder).context("uncompressing it failed")
 }
 
-fn limited(reader: impl Read) -> anyhow::Result<Vec<u8>> {
+/// Reads step by step: a buffer that doubles could be twice as large as what is in it.
+fn limited(mut reader: impl Read) -> anyhow::Result<Vec<u8>> {
+    const STEP: u64 = 4 << 20;
     let mut bytes = Vec::new();
-    reader.take(MOST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST {
-        bail!(
-            "it is larger than {} MiB, which no machine's description is",
-            MOST >> 20
-        );
+    loop {
+        bytes.reserve_exact(STEP as usize);
+        let count = reader.by_ref().take(STEP).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MOST {
+            bail!(
+                "it is larger than {} MiB, which no machine's description is",
+                MOST >> 20
+            );
+        }
+        if count == 0 {
+            return Ok(bytes);
+        }
     }
-    Ok(bytes)
 }
 
-/// Whether a snapshot of so many bytes and paths can be read again.
-pub fn check_size(bytes: usize, paths: usize) -> anyhow::Result<()> {
-    if bytes > MOST_SNAPSHOT || paths > MOST_PATHS {
-        bail!(
-            "this machine's snapshot would have {} MiB and {paths} sources; gdr reads at most {} MiB and {MOST_PATHS}",
-            bytes >> 20,
+/// The text of a snapshot, where it can be read again.
+pub fn text(snapshot: &Snapshot) -> anyhow::Result<Vec<u8>> {
+    let paths = snapshot.files.len();
+    let mut text = Limited(Vec::new());
+    match output::write_compact(&mut text, snapshot) {
+        Ok(()) if paths <= MOST_PATHS => Ok(text.0),
+        Ok(()) => bail!("this machine's snapshot would have {paths} sources; gdr reads at most {MOST_PATHS}"),
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => bail!(
+            "this machine's snapshot would have more than {} MiB, which is all that gdr reads",
             MOST_SNAPSHOT >> 20
-        );
+        ),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
+}
+
+/// Holds no more than a snapshot may have.
+struct Limited(Vec<u8>);
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST_SNAPSHOT {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Compresses with Zstandard.

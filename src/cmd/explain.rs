@@ -17,7 +17,7 @@ use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, Symp
 use crate::output;
 use crate::profile::Expectations;
 use crate::render;
-use crate::topo::{self, Forest};
+use crate::topo;
 
 /// Nothing in the text is a symptom that gdr knows.
 const NOTHING_MATCHED: u8 = 1;
@@ -174,15 +174,9 @@ fn look(
     let facts = machine.facts(doctor::want(false));
     super::notes(global, machine.is_imported(), &facts, err);
     let ids = followed(&report.matches);
-    let mut findings = check::run_those(
-        &Ctx {
-            facts: &facts,
-            topology: &topo::topology(&facts),
-            forest: &Forest::new(facts.devices()),
-            expectations,
-        },
-        |id| ids.iter().any(|wanted| wanted == id),
-    );
+    let mut findings = check::run_those(&Ctx::new(&facts, &topo::topology(&facts), expectations), |id| {
+        ids.iter().any(|wanted| wanted == id)
+    });
     // In the order of the matches.
     findings.sort_by_key(|finding| ids.iter().position(|id| *id == finding.id));
     report.findings = findings;

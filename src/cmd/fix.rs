@@ -17,7 +17,7 @@ use crate::model::{Facts, Finding, Journal, JournalState, Outcome, Plan, Progres
 use crate::output;
 use crate::profile::Expectations;
 use crate::render;
-use crate::topo::{self, Forest};
+use crate::topo;
 use crate::world::{Executor, World};
 
 /// How long a program of a repair may take: rebuilding an initramfs takes minutes.
@@ -183,6 +183,9 @@ fn repair(
     };
     let facts = facts(machine, request);
     super::notes(global, false, &facts, err);
+    if let Some(judgement) = check::too_many_devices(&facts) {
+        bail!("{}", judgement.message);
+    }
     let plan = plan(world, &facts, request);
     let style = style(global.color);
     if request.how.dry_run || request.how.format == PlanFormat::Script {
@@ -389,13 +392,7 @@ fn asks_for(finding: &Finding, fix: &str) -> bool {
 /// Judges the facts, and hands on what the checks saw.
 fn examine<T>(facts: &Facts, expectations: &Expectations, then: impl FnOnce(&Ctx<'_>, &[Finding]) -> T) -> T {
     let topology = topo::topology(facts);
-    let forest = Forest::new(facts.devices());
-    let ctx = Ctx {
-        facts,
-        topology: &topology,
-        forest: &forest,
-        expectations,
-    };
+    let ctx = Ctx::new(facts, &topology, expectations);
     let findings = check::run(&ctx);
     then(&ctx, &findings)
 }

@@ -14,7 +14,7 @@ mod topo;
 mod trusted;
 mod undo;
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use anyhow::Context as _;
 
@@ -62,7 +62,14 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
 
 /// Prints what a command found. A reader who has seen enough (`| head`) changes nothing about the verdict.
 fn print(out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    print_with(out, |out| out.write_all(text.as_bytes()))
+}
+
+/// Prints what is written while it is computed.
+fn print_with(out: &mut dyn Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    // Standard output hands every line on by itself.
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write the output"),
         _ => Ok(()),
     }

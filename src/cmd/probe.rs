@@ -140,7 +140,7 @@ impl Session<'_> {
     ) -> anyhow::Result<u8> {
         let facts = self.machine.facts(self.want);
         super::notes(self.global, self.machine.is_imported(), &facts, err);
-        let promised = promised(self.machine, &facts);
+        let promised = promised(self.machine, &facts)?;
         let drawn = matches!(self.scope.format, ProbeFormat::Curve | ProbeFormat::Svg);
         if !self.machine.is_live() {
             if self.scope.sim {

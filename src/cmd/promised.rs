@@ -1,19 +1,24 @@
 //! What a machine's topology promises to a probe: its GPUs, its RDMA devices, and the ways between them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::bail;
 
 use super::machine::Machine;
-use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, RdmaPort, Topology};
+use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, NvmlPair, RdmaDevice, RdmaPort};
 use crate::probe::child::usable;
 use crate::probe::p2p::Between;
-use crate::probe::supervise::{self, Card, Place, Way};
-use crate::topo::{self, Forest};
+use crate::probe::supervise::{self, Card, Place};
+use crate::topo::{self, Topology};
 
-/// What the PCI tree promises.
-pub fn promised(machine: &Machine, facts: &Facts) -> supervise::Machine {
+/// What the PCI tree promises. A probe looks at every pair with a GPU: of too many it does none.
+pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<supervise::Machine> {
     let names = machine.names();
     let topology = topo::topology(facts);
-    let forest = Forest::new(facts.devices());
+    if let Some(omission) = topology.omission() {
+        bail!("a probe needs the path of every pair with a GPU: {omission}");
+    }
+    let forest = &topology.forest;
     let gpus = topology.rows_of(Kind::Gpu).filter_map(|(_, row)| {
         let bdf = row.bdf?;
         let link = match facts.device(bdf).map(|device| forest.link_above(device)) {
@@ -42,17 +47,18 @@ pub fn promised(machine: &Machine, facts: &Facts) -> supervise::Machine {
         id: node.id,
         cpus: usable(&node.cpus),
     };
-    supervise::Machine {
+    Ok(supervise::Machine {
         host: facts.host.clone(),
         gpus: gpus.collect(),
         nodes: nodes.map(within_reach).collect(),
-        ways: ways(facts, &topology, &forest),
-        cards: cards(facts, &topology, &forest),
-    }
+        ways: ways(facts, &topology),
+        cards: cards(facts, &topology),
+    })
 }
 
 /// The ways between the GPUs, each in both directions.
-fn ways(facts: &Facts, topology: &Topology, forest: &Forest<'_>) -> Vec<Way> {
+fn ways(facts: &Facts, topology: &Topology<'_>) -> BTreeMap<(Bdf, Bdf), Between> {
+    let grants = Grants::new(facts);
     let gpus: Vec<(usize, Bdf)> = topology
         .rows_of(Kind::Gpu)
         .filter_map(|(at, row)| Some((at, row.bdf?)))
@@ -62,47 +68,65 @@ fn ways(facts: &Facts, topology: &Topology, forest: &Forest<'_>) -> Vec<Way> {
         .flat_map(|a| gpus.iter().filter(move |b| b != &a).map(move |b| (*a, *b)));
     ends.map(|((a, from), (b, to))| {
         let pair = topology.pair(a, b);
-        let path = topo::between(facts, forest, topology, a, b).ok();
-        let narrowest = path.as_ref().and_then(|path| path.bottleneck.known());
-        Way {
-            from,
-            to,
-            between: Between {
-                nvlinks: pair.and_then(|pair| pair.nvlinks.known().copied()),
-                pci: narrowest
-                    .map(|narrowest| narrowest.bytes_per_second)
-                    .filter(|rate| *rate > 0),
-                class: pair
-                    .and_then(|pair| pair.pci.known())
-                    .map(|class| class.letters().to_owned()),
-                nvml: granted(facts, from, to),
-            },
-        }
+        let between = Between {
+            nvlinks: pair.and_then(|pair| pair.nvlinks.known().copied()),
+            pci: rate(topology, a, b),
+            class: topology.class(a, b).map(|class| class.letters().to_owned()),
+            nvml: grants.of(from, to),
+        };
+        ((from, to), between)
     })
     .collect()
 }
 
+/// What the narrowest link between two rows carries.
+fn rate(topology: &Topology<'_>, a: usize, b: usize) -> Option<u64> {
+    let path = topology.route(a, b).ok()?;
+    let narrowest = topo::narrowest(&path);
+    narrowest
+        .known()
+        .map(|narrowest| narrowest.bytes_per_second)
+        .filter(|rate| *rate > 0)
+}
+
 /// What NVML says of one GPU reaching another.
-fn granted(facts: &Facts, from: Bdf, to: Bdf) -> BTreeMap<String, String> {
-    let Some(nvml) = facts.nvml() else {
-        return BTreeMap::new();
-    };
-    let index = |bdf| nvml.gpus.iter().find(|gpu| gpu.bdf == bdf).map(|gpu| gpu.index);
-    let pair = nvml
-        .pairs
-        .iter()
-        .find(|pair| (Some(pair.from), Some(pair.to)) == (index(from), index(to)));
-    let said = pair.into_iter().flat_map(|pair| &pair.p2p);
-    said.filter_map(|(what, status)| Some((what.words().to_owned(), status.known()?.words().to_owned())))
-        .collect()
+#[derive(Default)]
+struct Grants<'a> {
+    indices: BTreeMap<Bdf, u32>,
+    pairs: BTreeMap<(u32, u32), &'a NvmlPair>,
+}
+
+impl<'a> Grants<'a> {
+    fn new(facts: &'a Facts) -> Self {
+        let mut grants = Self::default();
+        for gpu in facts.nvml().into_iter().flat_map(|nvml| &nvml.gpus) {
+            grants.indices.entry(gpu.bdf).or_insert(gpu.index);
+        }
+        for pair in facts.nvml().into_iter().flat_map(|nvml| &nvml.pairs) {
+            grants.pairs.entry((pair.from, pair.to)).or_insert(pair);
+        }
+        grants
+    }
+
+    fn of(&self, from: Bdf, to: Bdf) -> BTreeMap<String, String> {
+        let index = |bdf| self.indices.get(&bdf).copied();
+        let pair = index(from).zip(index(to)).and_then(|pair| self.pairs.get(&pair));
+        let said = pair.into_iter().flat_map(|pair| &pair.p2p);
+        said.filter_map(|(what, status)| Some((what.words().to_owned(), status.known()?.words().to_owned())))
+            .collect()
+    }
 }
 
 /// The RDMA devices that carry data, by their numbers.
-fn cards(facts: &Facts, topology: &Topology, forest: &Forest<'_>) -> Vec<Card> {
-    let devices = facts.rdma.known().into_iter().flatten();
+fn cards(facts: &Facts, topology: &Topology<'_>) -> Vec<Card> {
+    let mut devices: BTreeMap<&str, &RdmaDevice> = BTreeMap::new();
+    for device in facts.rdma.known().into_iter().flatten() {
+        devices.entry(&device.name).or_insert(device);
+    }
+    let picks: BTreeSet<_> = topology.matches.iter().map(|found| (found.row, found.pick)).collect();
     let mut cards = Vec::new();
     for (row, nic) in topology.rows_of(Kind::Nic) {
-        let Some(device) = devices.clone().find(|device| device.name == nic.label) else {
+        let Some(device) = devices.get(nic.label.as_str()) else {
             continue;
         };
         // A management function of an NVSwitch system carries no data.
@@ -120,23 +144,14 @@ fn cards(facts: &Facts, topology: &Topology, forest: &Forest<'_>) -> Vec<Card> {
             best_of: gpus
                 .iter()
                 .copied()
-                .filter(|(gpu, _)| {
-                    topology
-                        .matches
-                        .iter()
-                        .any(|found| (found.row, found.pick) == (*gpu, Some(row)))
-                })
+                .filter(|(gpu, _)| picks.contains(&(*gpu, Some(row))))
                 .map(|(_, bdf)| bdf)
                 .collect(),
             reaches: gpus
                 .into_iter()
                 .map(|(gpu, bdf)| {
-                    let class = topology.pair(gpu, row).and_then(|pair| pair.pci.known());
-                    let path = topo::between(facts, forest, topology, gpu, row).ok();
-                    let narrowest = path.as_ref().and_then(|path| path.bottleneck.known());
-                    let rate = narrowest
-                        .map(|narrowest| narrowest.bytes_per_second)
-                        .filter(|rate| *rate > 0);
+                    let class = topology.class(gpu, row);
+                    let rate = rate(topology, gpu, row);
                     (bdf, class.map(|class| class.letters().to_owned()), rate)
                 })
                 .collect(),

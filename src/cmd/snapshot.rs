@@ -42,9 +42,8 @@ pub fn run(
     if options.mask {
         snapshot::mask(&mut snapshot, &known(&facts));
     }
-    let text = output::compact(&snapshot)?;
-    document::check_size(text.len(), snapshot.files.len())?;
-    let size = write(output, text.as_bytes(), snapshot.masked, out)
+    let text = document::text(&snapshot)?;
+    let size = write(output, &text, snapshot.masked, out)
         .with_context(|| format!("{} cannot be written", output.display()))?;
     super::remark(err, &what_was_written(output, size, &snapshot, &facts));
     Ok(0)

@@ -7,10 +7,10 @@ use anyhow::{Context as _, anyhow, bail};
 use super::machine::Machine;
 use crate::cli::{Global, P2p, Topo, TopoFormat, style};
 use crate::collect::Want;
-use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, P2pCapability, Topology, Verdict};
+use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, P2pCapability, Verdict};
 use crate::output;
 use crate::render::{View, json, pairs, path, smi, svg, table};
-use crate::topo::{self, Forest};
+use crate::topo::{self, MAX_ROWS, Topology};
 use crate::world::NvmlWant;
 
 /// Draws the topology.
@@ -34,29 +34,27 @@ pub fn run(
         );
     }
     let topology = topo::topology(&facts);
-    let forest = Forest::new(facts.devices());
     let names = machine.names();
     let name = |ids: &Ids| names.of(ids);
     let view = View {
         facts: &facts,
         topology: &topology,
-        forest: &forest,
+        forest: &topology.forest,
         name: &name,
         style: style(global.color),
         pci_only: options.pci,
     };
-    let text = match (options, options.format) {
-        (Topo { p2p: Some(letter), .. }, TopoFormat::Table | TopoFormat::NvidiaSmi) => p2p(&view, *letter)?,
+    match (options, options.format) {
+        (Topo { p2p: Some(letter), .. }, TopoFormat::Table | TopoFormat::NvidiaSmi) => p2p(&view, *letter, out)?,
         (Topo { p2p: Some(_), .. }, _) => bail!("--p2p has the formats table and nvidia-smi"),
-        (Topo { path: Some(ends), .. }, format) => between(&view, ends, format)?,
-        (Topo { pairs: true, .. }, TopoFormat::Table) => pairs::text(&view),
+        (Topo { path: Some(ends), .. }, format) => super::print(out, &between(&view, ends, format)?)?,
+        (Topo { pairs: true, .. }, TopoFormat::Table) => super::print_with(out, |out| pairs::write(&view, out))?,
         (Topo { pairs: true, .. }, _) => bail!("--pairs prints text; the same is in --format json under pairs"),
-        (_, TopoFormat::Table) => table::text(&view),
-        (_, TopoFormat::NvidiaSmi) => matrix(&view, err)?,
-        (_, TopoFormat::Json) => json::text(&view)?,
-        (_, TopoFormat::Svg) => svg::svg(&facts, &topology, &name),
-    };
-    super::print(out, &text)?;
+        (_, TopoFormat::Table) => super::print_with(out, |out| table::write(&view, out))?,
+        (_, TopoFormat::NvidiaSmi) => matrix(&view, out, err)?,
+        (_, TopoFormat::Json) => super::print_with(out, |out| json::write(&view, out))?,
+        (_, TopoFormat::Svg) => super::print(out, &svg::svg(&facts, &topology, &name))?,
+    }
     Ok(if options.check { verdict(&topology) } else { 0 })
 }
 
@@ -85,9 +83,15 @@ fn names_nvme(end: &str) -> bool {
     end.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("nvme"))
 }
 
-fn p2p(view: &View<'_>, letter: P2p) -> anyhow::Result<String> {
+fn p2p(view: &View<'_>, letter: P2p, out: &mut dyn Write) -> anyhow::Result<()> {
     match &view.facts.nvml {
-        Fact::Known(NvmlOutcome::Read(nvml)) => Ok(smi::p2p(nvml, capability(letter))),
+        Fact::Known(NvmlOutcome::Read(nvml)) if nvml.gpus.len() > MAX_ROWS => {
+            bail!(
+                "NVML names {} GPUs; gdr shows all pairs of at most {MAX_ROWS}",
+                nvml.gpus.len()
+            )
+        }
+        Fact::Known(NvmlOutcome::Read(nvml)) => super::print_with(out, |out| smi::p2p(nvml, capability(letter), out)),
         Fact::Known(NvmlOutcome::Absent { reason }) => {
             bail!(
                 "peer-to-peer status comes from libnvidia-ml.so.1, which is not here: {reason}; install the driver's user-space part"
@@ -119,7 +123,7 @@ fn nvml_note(facts: &Facts) -> Option<String> {
     Some(note.message.clone())
 }
 
-fn matrix(view: &View<'_>, err: &mut dyn Write) -> anyhow::Result<String> {
+fn matrix(view: &View<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<()> {
     let dialect = smi::dialect(view.facts);
     if let Some(note) = dialect.note() {
         super::remark(err, &note);
@@ -127,27 +131,27 @@ fn matrix(view: &View<'_>, err: &mut dyn Write) -> anyhow::Result<String> {
     if view.topology.rows_of(Kind::Gpu).next().is_none() {
         bail!("there is no NVIDIA GPU here: nvidia-smi prints no matrix without one");
     }
-    Ok(smi::matrix(view, &dialect))
+    if let Some(omission) = view.topology.omission().filter(|_| !view.topology.has_all_pairs()) {
+        bail!("no matrix: {omission}; --format table and --format json show the devices and their nearest partners");
+    }
+    super::print_with(out, |out| smi::matrix(view, &dialect, out))
 }
 
 fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Result<String> {
     let row = |name: &String| {
         view.topology.find(name).ok_or_else(|| {
-            let rows: Vec<&str> = view.topology.rows.iter().map(|row| row.name.as_str()).collect();
             anyhow!(
                 "there is no device '{name}' here; the rows are: {}",
-                if rows.is_empty() {
-                    "none".to_owned()
-                } else {
-                    rows.join(" ")
-                }
+                row_names(view.topology)
             )
         })
     };
     let [from, to] = ends else {
         bail!("--path wants two devices");
     };
-    let found = topo::between(view.facts, view.forest, view.topology, row(from)?, row(to)?)
+    let found = view
+        .topology
+        .between(row(from)?, row(to)?)
         .map_err(|reason| anyhow!(reason))
         .context("there is no way to show")?;
     match format {
@@ -157,8 +161,19 @@ fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Resu
     }
 }
 
+/// The names of the rows, as many as a message may hold.
+fn row_names(topology: &Topology<'_>) -> String {
+    const SHOWN: usize = 64;
+    let names: Vec<&str> = topology.rows.iter().take(SHOWN).map(|row| row.name.as_str()).collect();
+    match (names.is_empty(), topology.rows.len().saturating_sub(SHOWN)) {
+        (true, _) => "none".to_owned(),
+        (false, 0) => names.join(" "),
+        (false, more) => format!("{} and {more} more", names.join(" ")),
+    }
+}
+
 /// 1 where a GPU's best NIC is a bad one, 3 where none could be determined.
-fn verdict(topology: &Topology) -> u8 {
+fn verdict(topology: &Topology<'_>) -> u8 {
     let gpus = topology
         .matches
         .iter()

@@ -15,11 +15,7 @@ pub fn driver(files: &dyn Files, notes: &mut Vec<Note>) -> Driver {
         version_line: read::text_if_there(files, &format!("{PROC}/version"), notes)
             .map(|text| text.and_then(|text| text.lines().next().map(|line| line.trim().to_owned()))),
         module_version: read::text_if_there(files, "/sys/module/nvidia/version", notes),
-        params: read::text_if_there(files, &format!("{PROC}/params"), notes)
-            .and_then(|text| match text {
-                Some(text) => read::few_lines(text, &format!("{PROC}/params"), notes).map(Some),
-                None => Fact::Known(None),
-            })
+        params: read::lines_if_there(files, &format!("{PROC}/params"), notes)
             .map(|text| text.map(|text| params(&text))),
         gpus: gpus(files, notes),
     }
@@ -128,12 +124,7 @@ pub fn gdrdrv(files: &dyn Files, notes: &mut Vec<Note>) -> Gdrdrv {
     Gdrdrv {
         node: Some(node(files, "/dev/gdrdrv")),
         version: read::text_if_there(files, "/sys/module/gdrdrv/version", notes),
-        params: read::text_if_there(files, PARAMS, notes)
-            .and_then(|text| match text {
-                Some(text) => read::few_lines(text, PARAMS, notes).map(Some),
-                None => Fact::Known(None),
-            })
-            .map(|text| text.map(|text| params(&text))),
+        params: read::lines_if_there(files, PARAMS, notes).map(|text| text.map(|text| params(&text))),
     }
 }
 

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::read;
-use crate::model::{Cma, Fact, IdList, IommuMember, Kernel, Module, Note, NumaNode, PciDevice};
+use super::pci::MAX_FUNCTIONS;
+use super::read::{self, broken};
+use crate::model::{Cma, Fact, IdList, IommuMember, Kernel, Module, Note, NumaNode, PciDevice, Why};
 use crate::world::Files;
 
 const MODULES: &str = "/proc/modules";
 const DEVICES: &str = "/proc/devices";
+/// The most NUMA nodes that a kernel is built for (CONFIG_NODES_SHIFT).
+const MAX_NODES: usize = 1_024;
 
 /// What the kernel says of itself.
 pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Note>) -> Kernel {
@@ -19,20 +22,19 @@ pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Not
             (group, read::text(files, &path, notes))
         })
         .collect();
+    let mut left = MAX_FUNCTIONS;
     let translating = iommu_groups
         .iter()
         .filter(|(_, kind)| kind.known().is_some_and(|kind| kind.starts_with("DMA")));
     Kernel {
-        iommu_members: translating.map(|(group, _)| (*group, members(files, *group))).collect(),
+        iommu_members: translating
+            .map(|(group, _)| (*group, members(files, *group, &mut left)))
+            .collect(),
         iommu_groups,
         release: read::text(files, "/proc/sys/kernel/osrelease", notes),
         command_line: read::text(files, "/proc/cmdline", notes),
-        modules: read::kept(files, MODULES, without_addresses, notes)
-            .and_then(|text| read::few_lines(text, MODULES, notes))
-            .map(|text| modules(&text)),
-        char_devices: read::text(files, DEVICES, notes)
-            .and_then(|text| read::few_lines(text, DEVICES, notes))
-            .map(|text| char_devices(&text)),
+        modules: read::kept(files, MODULES, without_addresses, notes).map(|text| modules(&text)),
+        char_devices: read::lines(files, DEVICES, notes).map(|text| char_devices(&text)),
         iommus: match files.list(Path::new("/sys/class/iommu")) {
             Ok(names) => Fact::Known(names),
             Err(error) if error.is_absent() => read::absent::<()>(files, "/sys/class/iommu").map(|_| Vec::new()),
@@ -72,12 +74,17 @@ fn groups(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<u32> {
 }
 
 /// The functions of a group and who holds them. An older snapshot has not got them, which is no news.
-fn members(files: &dyn Files, group: u32) -> Fact<Vec<IommuMember>> {
+fn members(files: &dyn Files, group: u32, left: &mut usize) -> Fact<Vec<IommuMember>> {
     let directory = format!("/sys/kernel/iommu_groups/{group}/devices");
     let names = match files.list(Path::new(&directory)) {
         Ok(names) => names,
         Err(error) => return Fact::Unknown(error.why()),
     };
+    // Each function is in one group.
+    match left.checked_sub(names.len()) {
+        Some(rest) => *left = rest,
+        None => return Fact::Unknown(Why::Broken),
+    }
     let member = |name: String| IommuMember {
         driver: read::link_name(files, &format!("{directory}/{name}/driver"), &mut Vec::new()),
         name,
@@ -133,11 +140,12 @@ pub fn numa(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<NumaNode>> {
     let directory = "/sys/devices/system/node";
     read::names(files, directory, notes).and_then(|names| {
         let mut nodes = Vec::new();
-        for id in names
-            .iter()
-            .flatten()
-            .filter_map(|name| name.strip_prefix("node")?.parse().ok())
-        {
+        let ids = names.iter().flatten();
+        let ids: Vec<u32> = ids.filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
+        if ids.len() > MAX_NODES {
+            return broken(notes, directory, format!("it has more than {MAX_NODES} NUMA nodes"));
+        }
+        for id in ids {
             match read::value(files, &format!("{directory}/node{id}/cpulist"), notes) {
                 Fact::Known(cpus) => nodes.push(NumaNode { id, cpus }),
                 Fact::Unknown(why) => return Fact::Unknown(why),

@@ -13,6 +13,11 @@ const SERVICES: [&str; 5] = ["slurmd", "containerd", "docker", "crio", "kubelet"
 const UNITS: [&str; 3] = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
 /// The most control groups that are looked at, from this process's upwards.
 const DEEPEST: usize = 16;
+/// The most hierarchies of control groups: the kernel has a dozen controllers.
+const MAX_GROUPS: usize = 64;
+/// The most bounds that one group may set, and the longest name of the device they are for.
+const MAX_BOUNDS: usize = 1_024;
+const MAX_NAME: usize = 255;
 
 /// What is kept of a file.
 type Keep = fn(&str) -> String;
@@ -153,7 +158,7 @@ fn rdma_cgroup(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<RdmaGrant>>
         Fact::Unknown(why) => return Fact::Unknown(why),
     };
     let mut grants = Vec::new();
-    for line in own.lines() {
+    for line in own.lines().take(MAX_GROUPS) {
         let mut fields = line.splitn(3, ':');
         let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
             continue;
@@ -225,7 +230,8 @@ fn numbers(text: &str) -> Vec<(String, String, u64)> {
         });
         each.collect::<Vec<_>>()
     };
-    text.lines().flat_map(line).collect()
+    let lines = text.lines().filter(|line| line.find(' ').unwrap_or(0) <= MAX_NAME);
+    lines.flat_map(line).take(MAX_BOUNDS).collect()
 }
 
 #[cfg(test)]

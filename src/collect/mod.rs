@@ -196,10 +196,7 @@ fn finish<T: DeserializeOwned>(reading: Reading<T>, source: &str, notes: &mut Ve
     match reading.finish() {
         Ok(outcome) => outcome,
         Err((why, message)) => {
-            notes.push(Note {
-                source: source.to_owned(),
-                message,
-            });
+            read::note(notes, source, message);
             Fact::Unknown(why)
         }
     }

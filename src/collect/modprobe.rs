@@ -23,6 +23,8 @@ const LIBRARIES: [&str; 6] = [
 
 /// The most files: no machine has a tenth.
 const MOST_FILES: usize = 1024;
+/// The most directives that concern GPUDirect, of all files.
+const MAX_DIRECTIVES: usize = 4_096;
 
 /// How the modules that GPUDirect needs are loaded. `always` looks into the initramfs whatever is set.
 pub fn modprobe(files: &dyn Files, driver: &Driver, kernel: &Kernel, always: bool, notes: &mut Vec<Note>) -> Modprobe {
@@ -115,6 +117,13 @@ fn directives(
     let mut all = Vec::new();
     for (path, text) in by_name.into_values() {
         match kmod::directives(&path, &text) {
+            Ok(found) if all.len() + found.len() > MAX_DIRECTIVES => {
+                return broken(
+                    notes,
+                    path,
+                    format!("modprobe.d has more than {MAX_DIRECTIVES} directives"),
+                );
+            }
             Ok(found) => all.extend(found),
             Err(words) => return broken(notes, path, words),
         }

@@ -19,7 +19,7 @@ use crate::world::{Files, OpenFile};
 const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// The most functions that are looked at: the largest machines have some thousands, with their virtual functions.
-const MOST: usize = 1 << 14;
+pub const MAX_FUNCTIONS: usize = 1 << 14;
 
 /// Every PCI function, by address.
 pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>> {
@@ -27,17 +27,19 @@ pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>>
         Ok(names) => names,
         Err(error) => return unread(notes, &error),
     };
-    if names.len() > MOST {
+    if names.len() > MAX_FUNCTIONS {
         return broken(
             notes,
             DEVICES,
-            format!("it has more than {MOST} functions, which no machine has"),
+            format!("it has more than {MAX_FUNCTIONS} functions, which no machine has"),
         );
     }
     let mut devices = Vec::with_capacity(names.len());
     let mut add = |(some, remarks): (Vec<PciDevice>, Vec<Note>)| {
         devices.extend(some);
-        notes.extend(remarks);
+        remarks
+            .into_iter()
+            .for_each(|Note { source, message }| read::note(notes, source, message));
     };
     let share = names.len().div_ceil(hands(names.len()));
     if share == names.len() {
@@ -243,7 +245,8 @@ fn counters(text: &str) -> BTreeMap<String, u64> {
         let (name, count) = line.trim().rsplit_once(' ')?;
         Some((name.to_owned(), count.parse().ok()?))
     };
-    let each = text.lines().filter_map(line);
+    // The kernel knows thirty.
+    let each = text.lines().take(64).filter_map(line);
     each.filter(|(name, _)| !name.starts_with("TOTAL_ERR")).collect()
 }
 
@@ -368,7 +371,8 @@ pub fn nvme(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<(String, Bdf)>
                 Some((name, read::last_bdf(&target)?))
             })
             .collect();
-        found.sort_by_key(|(name, _)| RdmaDevice::natural(name));
+        found.truncate(MAX_FUNCTIONS);
+        found.sort_by_cached_key(|(name, _)| RdmaDevice::natural(name));
         found
     })
 }

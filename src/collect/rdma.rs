@@ -4,17 +4,21 @@ mod ports;
 mod settings;
 mod stack;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use ports::details;
 pub use settings::{parse as parse_settings, settings};
 pub use stack::stack;
 
+use super::pci::MAX_FUNCTIONS;
 use super::read;
 use crate::model::{Bdf, Fact, Ids, NodeFile, Note, PciDevice, RdmaDevice, RdmaPort};
 use crate::world::Files;
 
 const CLASS: &str = "/sys/class/infiniband";
+/// The most ports of all devices: of a NIC whose virtual functions have representors each is one.
+const MAX_PORTS: usize = 1 << 14;
 
 /// The RDMA devices, `mlx5_2` before `mlx5_10`.
 pub fn devices(
@@ -28,8 +32,12 @@ pub fn devices(
         Fact::Known(names) => names.unwrap_or_default(),
         Fact::Unknown(why) => return Fact::Unknown(why),
     };
-    names.sort_by_key(|name| RdmaDevice::natural(name));
+    if names.len() > MAX_FUNCTIONS {
+        return read::broken(notes, CLASS, format!("it has more than {MAX_FUNCTIONS} devices"));
+    }
+    names.sort_by_cached_key(|name| RdmaDevice::natural(name));
     let verbs = verbs(files);
+    let mut ports_left = MAX_PORTS;
     let devices = names.into_iter().map(|name| {
         let base = format!("{CLASS}/{name}");
         let parent = parent(files, &base);
@@ -49,10 +57,8 @@ pub fn devices(
                 }
                 _ => Fact::Known(None),
             },
-            ports: ports(files, &base, notes),
-            uverbs: verbs
-                .as_ref()
-                .map(|verbs| verbs.iter().find(|(of, _)| *of == name).map(|(_, node)| node.clone())),
+            ports: ports(files, &base, &mut ports_left, notes),
+            uverbs: verbs.as_ref().map(|verbs| verbs.get(&name).cloned()),
             name,
             place,
             parent,
@@ -120,8 +126,13 @@ fn is_management(files: &dyn Files, bdf: Bdf) -> Fact<bool> {
     }
 }
 
-fn ports(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Vec<RdmaPort>> {
-    read::names(files, &format!("{base}/ports"), notes).map(|names| {
+fn ports(files: &dyn Files, base: &str, left: &mut usize, notes: &mut Vec<Note>) -> Fact<Vec<RdmaPort>> {
+    let directory = format!("{base}/ports");
+    read::names(files, &directory, notes).and_then(|names| {
+        match left.checked_sub(names.as_ref().map_or(0, Vec::len)) {
+            Some(rest) => *left = rest,
+            None => return read::broken(notes, directory, format!("there are more than {MAX_PORTS} ports")),
+        }
         let mut numbers: Vec<u32> = names
             .unwrap_or_default()
             .iter()
@@ -129,17 +140,15 @@ fn ports(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Vec<RdmaP
             .collect();
         numbers.sort_unstable();
         let mut text = |number: u32, name: &str| read::text(files, &format!("{base}/ports/{number}/{name}"), notes);
-        numbers
-            .into_iter()
-            .map(|number| RdmaPort {
-                number,
-                // `4: ACTIVE`
-                state: text(number, "state").map(word),
-                link_layer: text(number, "link_layer"),
-                rate: text(number, "rate"),
-                ..RdmaPort::default()
-            })
-            .collect()
+        let ports = numbers.into_iter().map(|number| RdmaPort {
+            number,
+            // `4: ACTIVE`
+            state: text(number, "state").map(word),
+            link_layer: text(number, "link_layer"),
+            rate: text(number, "rate"),
+            ..RdmaPort::default()
+        });
+        Fact::Known(ports.collect())
     })
 }
 
@@ -152,19 +161,20 @@ fn word(text: String) -> String {
 }
 
 /// The nodes of `/dev/infiniband` by the device they serve.
-fn verbs(files: &dyn Files) -> Fact<Vec<(String, NodeFile)>> {
+fn verbs(files: &dyn Files) -> Fact<BTreeMap<String, NodeFile>> {
     let class = "/sys/class/infiniband_verbs";
     match files.list(Path::new(class)) {
-        Ok(names) => Fact::Known(
-            names
-                .into_iter()
-                .filter_map(|name| {
-                    let device = files.text(Path::new(&format!("{class}/{name}/ibdev"))).ok()?;
-                    Some((device, super::driver::node(files, &format!("/dev/infiniband/{name}"))))
-                })
-                .collect(),
-        ),
-        Err(error) if error.is_absent() => read::absent::<()>(files, class).map(|_| Vec::new()),
+        Ok(names) => {
+            let mut nodes = BTreeMap::new();
+            for name in names {
+                if let Ok(device) = files.text(Path::new(&format!("{class}/{name}/ibdev"))) {
+                    let node = || super::driver::node(files, &format!("/dev/infiniband/{name}"));
+                    nodes.entry(device).or_insert_with(node);
+                }
+            }
+            Fact::Known(nodes)
+        }
+        Err(error) if error.is_absent() => read::absent::<()>(files, class).map(|_| BTreeMap::new()),
         Err(error) => Fact::Unknown(error.why()),
     }
 }

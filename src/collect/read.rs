@@ -1,35 +1,67 @@
 //! From a file to a fact: what an error means, said once.
 
+use std::cmp::Ordering;
 use std::path::Path;
 use std::str::FromStr;
 
 use crate::model::{Bdf, Fact, Note, Why};
 use crate::world::{FileError, Files, MOST, as_text};
 
+/// The most remarks that are kept: a source may have something wrong with each of its files.
+const MAX_NOTES: usize = 1_000;
+
+/// The longest text of an attribute: those of sysfs are a page, those of procfs that are read whole not much more. What is
+/// said of a thousand devices may repeat it.
+const MAX_ATTRIBUTE: usize = 1 << 16;
+
+/// Notes down what is wrong with a source, as long as there are few remarks.
+pub fn note(notes: &mut Vec<Note>, source: impl Into<String>, message: impl Into<String>) {
+    match notes.len().cmp(&MAX_NOTES) {
+        Ordering::Less => notes.push(Note {
+            source: source.into(),
+            message: message.into(),
+        }),
+        Ordering::Equal => notes.push(Note {
+            source: "gdr".to_owned(),
+            message: format!("there are more remarks; {MAX_NOTES} are kept"),
+        }),
+        Ordering::Greater => {}
+    }
+}
+
 /// Notes down that a source could not be made sense of, and returns the unknown fact.
 pub fn broken<T>(notes: &mut Vec<Note>, source: impl Into<String>, message: impl Into<String>) -> Fact<T> {
-    notes.push(Note {
-        source: source.into(),
-        message: message.into(),
-    });
+    note(notes, source, message);
     Fact::Unknown(Why::Broken)
 }
 
 /// The fact that a failed read leaves. Absence is not noted: most machines lack most things.
 pub fn unread<T>(notes: &mut Vec<Note>, error: &FileError) -> Fact<T> {
-    if !error.is_absent() {
-        notes.push(Note {
-            source: error.path().display().to_string(),
-            message: error.sentence(),
-        });
+    if !error.is_absent() && notes.len() <= MAX_NOTES {
+        note(notes, error.path().display().to_string(), error.sentence());
     }
     Fact::Unknown(error.why())
 }
 
-/// A file's text.
+/// An attribute's text.
 pub fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
     match files.text(Path::new(path)) {
-        Ok(text) => Fact::Known(text),
+        Ok(text) => attribute(text, path, notes),
+        Err(error) => unread(notes, &error),
+    }
+}
+
+fn attribute(text: String, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
+    match text.len() > MAX_ATTRIBUTE {
+        true => broken(notes, path, format!("it has more than {MAX_ATTRIBUTE} bytes")),
+        false => Fact::Known(text),
+    }
+}
+
+/// A file's lines, as many as any machine has.
+pub fn lines(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
+    match files.text(Path::new(path)) {
+        Ok(text) => few_lines(text, path, notes),
         Err(error) => unread(notes, &error),
     }
 }
@@ -43,7 +75,7 @@ pub fn kept(files: &dyn Files, path: &str, keep: fn(&str) -> String, notes: &mut
     };
     let text = files.reduced(path, MOST, &keep).and_then(|bytes| as_text(path, bytes));
     match text {
-        Ok(text) => Fact::Known(text),
+        Ok(text) => few_lines(text, &path.display().to_string(), notes),
         Err(error) => unread(notes, &error),
     }
 }
@@ -58,7 +90,7 @@ pub fn kept_if_there(
 ) -> Fact<Option<String>> {
     let reduce = |bytes: Vec<u8>| keep(&String::from_utf8_lossy(&bytes)).into_bytes();
     match files.reduced(Path::new(path), MOST, &reduce) {
-        Ok(bytes) => Fact::Known(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Ok(bytes) => few_lines(String::from_utf8_lossy(&bytes).into_owned(), path, notes).map(Some),
         Err(error) if error.is_absent() => absent(files, path),
         Err(error) => unread(notes, &error),
     }
@@ -67,7 +99,7 @@ pub fn kept_if_there(
 /// A file's text, or none where the file is not there and its directory is.
 pub fn text_if_there(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<String>> {
     match files.text(Path::new(path)) {
-        Ok(text) => Fact::Known(Some(text)),
+        Ok(text) => attribute(text, path, notes).map(Some),
         Err(error) if error.is_absent() => absent(files, path),
         Err(error) => unread(notes, &error),
     }
@@ -127,6 +159,15 @@ pub fn few_lines(text: String, path: &str, notes: &mut Vec<Note>) -> Fact<String
 pub fn names(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Vec<String>>> {
     match files.list(Path::new(path)) {
         Ok(names) => Fact::Known(Some(names)),
+        Err(error) if error.is_absent() => absent(files, path),
+        Err(error) => unread(notes, &error),
+    }
+}
+
+/// A file's lines, or none where the file is not there and its directory is.
+pub fn lines_if_there(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<String>> {
+    match files.text(Path::new(path)) {
+        Ok(text) => few_lines(text, path, notes).map(Some),
         Err(error) if error.is_absent() => absent(files, path),
         Err(error) => unread(notes, &error),
     }

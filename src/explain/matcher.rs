@@ -3,7 +3,7 @@
 //! Every line goes once through one automaton over the literals of all patterns; only the patterns whose literal is
 //! there are held against it. So what a line costs does not grow with the table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Read};
 use std::sync::OnceLock;
 
@@ -21,6 +21,10 @@ const NEIGHBOURS: usize = 6;
 
 /// A text up to this size may be prose, or have its lines broken by a terminal: neighbouring lines are read together.
 const SHORT: usize = 16 << 10;
+
+/// A log says the same again and again: so many lines, none longer than this, are looked at once.
+const REMEMBERED: usize = 4_096;
+const REMEMBERED_LENGTH: usize = 512;
 
 /// What a match over a broken line, and over neighbouring lines, is worth less.
 const BROKEN: u8 = 5;
@@ -107,8 +111,14 @@ impl Matcher {
         let mut line = Vec::new();
         let mut short = true;
         let mut lines = 0;
+        let mut before: HashMap<Vec<u8>, Told> = HashMap::new();
+        // What earlier pieces of the same line told.
+        let mut known: BTreeSet<usize> = BTreeSet::new();
         while let Some(piece) = pieces.next()? {
             lines = piece.line;
+            if !piece.goes_on {
+                known.clear();
+            }
             self.cleaner.clean(piece.bytes, &mut line);
             if line.is_empty() {
                 continue;
@@ -118,7 +128,14 @@ impl Matcher {
                 text: shown(piece.bytes),
                 less: 0,
             };
-            let told = self.tell(&line);
+            let told = match before.get(&line) {
+                Some(told) => told.clone(),
+                None => self.tell(&line, &known),
+            };
+            known.extend(&told.symptoms);
+            if !piece.goes_on && line.len() <= REMEMBERED_LENGTH && before.len() < REMEMBERED {
+                before.insert(line.clone(), told.clone());
+            }
             for symptom in &told.symptoms {
                 tally.symptom(*symptom, piece.line, seen);
             }
@@ -147,7 +164,7 @@ impl Matcher {
         for pair in lines.windows(2) {
             let [a, b] = pair else { continue };
             let joined = [a.clean.as_slice(), b" ", b.clean.as_slice()].concat();
-            for symptom in self.tell(&joined).symptoms {
+            for symptom in self.tell(&joined, &BTreeSet::new()).symptoms {
                 if !a.told.symptoms.contains(&symptom) && !b.told.symptoms.contains(&symptom) {
                     tally.symptom(symptom, a.line, || Seen {
                         line: a.line,
@@ -179,7 +196,8 @@ impl Matcher {
             .map(|(at, _)| at)
     }
 
-    fn tell(&self, line: &[u8]) -> Told {
+    /// What a line tells, but for the symptoms that are known of it.
+    fn tell(&self, line: &[u8], known: &BTreeSet<usize>) -> Told {
         let mut told = Told::default();
         let mut symptoms = BTreeSet::new();
         let mut not = BTreeSet::new();
@@ -192,8 +210,8 @@ impl Matcher {
         candidates.dedup();
         for pattern in candidates.into_iter().map(|at| &self.patterns[at]) {
             let needless = match pattern.of {
-                Of::Symptom(symptom) => symptoms.contains(&symptom),
-                Of::Unless(symptom) => not.contains(&symptom),
+                Of::Symptom(symptom) => symptoms.contains(&symptom) || known.contains(&symptom),
+                Of::Unless(symptom) => not.contains(&symptom) || known.contains(&symptom),
                 Of::Concept(concept) => told.concepts & bit(concept) != 0,
             };
             if needless || !pattern.is_in(line) {

@@ -113,17 +113,17 @@ impl<R: Read> Pieces<R> {
 
 /// Where a line ends, and how many bytes its end takes: a line feed, a carriage return, or `\n` as JSON writes it.
 fn line_end(bytes: &[u8]) -> Option<(usize, usize)> {
-    let at = bytes.iter().position(|b| matches!(b, b'\n' | b'\r'));
-    let line = &bytes[..at.unwrap_or(bytes.len())];
-    // `C:\new` is a path: only an `\n` that a blank or a capital or a bracket follows, or nothing, ends a line.
-    let mut pairs = line.windows(2).enumerate().filter(|(_, pair)| pair == b"\\n");
-    let escaped = pairs.find(|(start, _)| ends_a_line(bytes.get(start + 2)));
-    match (escaped, at) {
-        (Some((escaped, _)), _) => Some((escaped, 2)),
-        (None, Some(at)) if bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n') => Some((at, 2)),
-        (None, Some(at)) => Some((at, 1)),
-        (None, None) => None,
-    }
+    // No further than the end itself: a text may have millions of short lines.
+    bytes.iter().enumerate().find_map(|(at, byte)| {
+        let after = bytes.get(at + 1);
+        match byte {
+            b'\r' if after == Some(&b'\n') => Some((at, 2)),
+            b'\n' | b'\r' => Some((at, 1)),
+            // `C:\new` is a path: only an `\n` that a blank or a capital or a bracket follows, or nothing, ends a line.
+            b'\\' if after == Some(&b'n') && ends_a_line(bytes.get(at + 2)) => Some((at, 2)),
+            _ => None,
+        }
+    })
 }
 
 fn ends_a_line(next: Option<&u8>) -> bool {

@@ -10,7 +10,7 @@ use super::persist;
 use crate::check::{Ctx, ground};
 use crate::model::config::AcsBits;
 use crate::model::{Bdf, Capability, Fact, Severity, Why};
-use crate::topo::{self, Redirect, Role};
+use crate::topo::{self, MAX_PATHS, Redirect, Role};
 
 /// The fix.
 pub const FIX: Fix = Fix {
@@ -64,12 +64,12 @@ fn draft(need: &Need<'_>) -> Draft {
         false => BTreeMap::new(),
     };
     let concerned: BTreeSet<&Bdf> = ports.keys().chain(lasting.keys()).collect();
+    let all_held = ground::Held::new(ctx);
     let held: Vec<String> = concerned
         .into_iter()
         .flat_map(|port| {
-            ground::held_below(ctx, *port)
-                .into_iter()
-                .map(move |device| format!("{device} below {port}"))
+            let held = all_held.below(*port).iter();
+            held.map(move |device| format!("{device} below {port}"))
         })
         .collect();
     if !held.is_empty() && !need.options.force {
@@ -160,6 +160,11 @@ fn ports(need: &Need<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
     match &need.options.ports {
         PortChoice::Judged => {
             let found = ground::ports(ctx);
+            if found.too_many {
+                return Err(format!(
+                    "There are more than {MAX_PATHS} pairs of devices, and gdr follows no more paths: name a pair or a port."
+                ));
+            }
             // Between host bridges the bits matter to nobody.
             let redirecting = found
                 .redirecting
@@ -211,7 +216,7 @@ fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
             format!("There is no device {name}; there are {}.", names.join(", "))
         })
     };
-    let path = topo::route(ctx.facts, ctx.forest, ctx.topology, row(a)?, row(b)?)?;
+    let path = ctx.topology.route(row(a)?, row(b)?)?;
     Ok(topo::redirects(ctx.forest, &path))
 }
 

@@ -5,9 +5,6 @@ use super::ImportError;
 /// PCI functions. A node with every virtual function switched on lists a few thousand.
 pub const FUNCTIONS: usize = 16_384;
 
-/// Rows of the matrix, which holds each pair of them.
-pub const ROWS: usize = 1_024;
-
 /// Refuses what is more than any machine has.
 pub fn at_most(most: usize, number: usize, what: &str) -> Result<(), ImportError> {
     if number <= most {

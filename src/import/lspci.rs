@@ -23,14 +23,11 @@ use dump::{Functions, Seen};
 use function::Function;
 
 use super::ImportError;
-use super::limits::{ROWS, at_most};
+use super::limits::FUNCTIONS;
 use super::tree::{Node, Tree};
 use crate::model::config::PortType;
 use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, Why};
 use crate::pci::{PciNames, PciNumbers};
-
-/// More functions than a machine has.
-const MOST_FUNCTIONS: usize = 65_536;
 
 /// More parts that have nothing in common than any report has.
 const MOST_RUNS: usize = 256;
@@ -53,15 +50,9 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     let unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
     let devices: Vec<PciDevice> = devices.into_iter().map(|(device, _)| device).collect();
     let of_class = |is: fn(&Ids) -> bool| devices.iter().filter(move |device| device.ids.known().is_some_and(is));
-    let gpus = of_class(Ids::is_nvidia_gpu).count();
     let nvme: Vec<(String, Bdf)> = of_class(Ids::is_nvme)
         .map(|device| (device.bdf.to_string(), device.bdf))
         .collect();
-    at_most(
-        ROWS,
-        gpus + unnamed_nics.len() + nvme.len(),
-        "GPUs, NICs and NVMe controllers",
-    )?;
     let platform = Platform {
         paravirtual_devices: super::paravirtual_devices(&devices),
         ..Platform::default()
@@ -90,7 +81,7 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> V
             join(&mut machines, std::mem::take(&mut run), trouble);
         }
         let known = || machines.iter().any(|machine| machine.contains_key(&head.bdf));
-        if count < MOST_FUNCTIONS || known() {
+        if count < FUNCTIONS || known() {
             count += usize::from(!known());
             run.push(Function::read(&head, &block, numbers));
         } else {
@@ -98,10 +89,7 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> V
         }
     });
     if left_out > 0 {
-        trouble.add(
-            0,
-            format!("more than {MOST_FUNCTIONS} functions: {left_out} are left out"),
-        );
+        trouble.add(0, format!("more than {FUNCTIONS} functions: {left_out} are left out"));
     }
     join(&mut machines, run, trouble);
     machines.sort_by_key(|machine| std::cmp::Reverse(machine.len()));

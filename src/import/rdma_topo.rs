@@ -15,7 +15,7 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::ImportError;
-use super::limits::{FUNCTIONS, ROWS, at_most};
+use super::limits::{FUNCTIONS, at_most};
 use crate::input::json_error;
 use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, RdmaDevice, Why};
 use crate::pci::{Depth, decode, parse_place};
@@ -26,6 +26,9 @@ const CONFIG: usize = 4096;
 const VPD: usize = 1 << 15;
 /// Devices of one class that one function may be.
 const NAMES: usize = 64;
+
+/// The longest name of a device: Linux' NAME_MAX.
+const MAX_NAME: usize = 255;
 /// How far into a dump the first function ends at the latest.
 const START: usize = 1 << 16;
 
@@ -64,7 +67,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         };
         rdma.extend(names.infiniband.0.iter().map(|name| function.rdma(name, gpus)));
         nvme.extend(names.nvme.0.iter().map(|name| (name.clone(), function.device.bdf)));
-        at_most(ROWS, rdma.len() + nvme.len(), "RDMA devices and NVMe controllers")?;
+        at_most(FUNCTIONS, rdma.len() + nvme.len(), "RDMA devices and NVMe controllers")?;
     }
     rdma.sort_by_cached_key(|device: &RdmaDevice| RdmaDevice::natural(&device.name));
     nvme.sort_by_cached_key(|(name, bdf): &(String, Bdf)| (RdmaDevice::natural(name), *bdf));
@@ -77,7 +80,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         true => Ok(()),
         false => Err(Why::NotCovered),
     };
-    let facts = Facts {
+    Ok(Facts {
         unnamed_nics: match named {
             true => Vec::new(),
             false => super::nics(&pci),
@@ -91,11 +94,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         pci: Fact::Known(pci),
         notes,
         ..Facts::default()
-    };
-    let listed = facts.rdma.known().map_or(0, Vec::len) + facts.nvme.known().map_or(0, Vec::len);
-    let rows = gpus + facts.unnamed_nics.len() + listed;
-    at_most(ROWS, rows, "GPUs, NICs and NVMe controllers")?;
-    Ok(facts)
+    })
 }
 
 /// The items of the list, each turned into facts as it is read.
@@ -176,6 +175,9 @@ impl<'de> Deserialize<'de> for Few {
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Few, A::Error> {
                 let mut names = Vec::new();
                 while let Some(name) = items.next_element::<String>()? {
+                    if name.len() > MAX_NAME {
+                        return Err(A::Error::custom(format!("a name has more than {MAX_NAME} bytes")));
+                    }
                     at_most(NAMES, names.len() + 1, "devices below one function").map_err(A::Error::custom)?;
                     names.push(name);
                 }

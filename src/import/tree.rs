@@ -5,9 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Bdf, Fact, Place, RootBus, Why};
 
-/// More bridges one above the other than any machine has: 256 buses allow no more than 255.
-const DEEPEST: usize = 64;
-
 /// What is known of one function.
 pub(super) struct Node {
     /// Its address.
@@ -102,7 +99,7 @@ impl Tree {
             match self.above.get(&bus) {
                 Some(Above::Several(..)) => return Fact::Unknown(Why::Broken),
                 // A circle gets here, too.
-                Some(Above::Bridge(_)) if bridges.len() == DEEPEST => return Fact::Unknown(Why::Broken),
+                Some(Above::Bridge(_)) if bridges.len() == Place::MAX_BRIDGES => return Fact::Unknown(Why::Broken),
                 Some(Above::Bridge(bridge)) => {
                     bridges.push(*bridge);
                     bus = bus_of(*bridge);
@@ -146,7 +143,7 @@ impl Tree {
 
     fn leads_nowhere(&self, bridge: Bdf) -> bool {
         let mut bus = bus_of(bridge);
-        for _ in 0..DEEPEST {
+        for _ in 0..Place::MAX_BRIDGES {
             match self.above.get(&bus) {
                 Some(Above::Bridge(above)) => bus = bus_of(*above),
                 _ => return false,

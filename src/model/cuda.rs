@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::limited::{self, MAX_GPUS, MAX_PAIRS};
 use super::{Bdf, Fact};
 
 /// How a reading of libcuda ended.
@@ -46,10 +47,10 @@ pub struct Cuda {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_of_each: bool,
     /// The GPUs, in CUDA's order.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "limited::list::<MAX_GPUS, _, _>")]
     pub gpus: Vec<CudaGpu>,
     /// Each ordered pair of GPUs.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "limited::list::<MAX_PAIRS, _, _>")]
     pub pairs: Vec<CudaPair>,
 }
 

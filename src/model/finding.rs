@@ -66,7 +66,7 @@ impl Severity {
 }
 
 /// One thing a finding rests on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// Where it was read: a file, a register, a library call.
     pub source: String,
@@ -75,7 +75,7 @@ pub struct Evidence {
 }
 
 /// What mends a finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Fix {
     /// The id of a `gdr fix`, or `advice` where gdr only names what to do.
     pub id: String,

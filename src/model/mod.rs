@@ -10,9 +10,11 @@ mod explain;
 mod fabric;
 mod fact;
 mod facts;
+mod failures;
 mod finding;
 mod idlist;
 mod journal;
+mod limited;
 mod limits;
 mod mapping;
 mod modprobe;
@@ -39,8 +41,10 @@ pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMe
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
 pub use explain::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Quote, ReadText, SymptomMatch};
 pub use fabric::{Fabric, Unit, UnitLines};
+
 pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
+pub use failures::Failures;
 pub use finding::{Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary};
 pub use idlist::{IdList, IdListError};
 pub use journal::{
@@ -75,5 +79,5 @@ pub use system::{
     Cma, Driver, DriverGpu, Gdrdrv, Host, IommuMember, Kernel, Module, Mount, NodeFile, NodeState, NumaNode,
     PeerMemory, Platform, PlatformKind, Process,
 };
-pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Topology, Verdict};
+pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Verdict};
 pub use verbs::{DmabufAnswer, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::limited::{self, MAX_GPUS, MAX_PAIRS};
 use super::{Bdf, Fact, IdList};
 
 /// How a reading of NVML ended.
@@ -44,10 +45,13 @@ pub struct Nvml {
     #[serde(default)]
     pub protected_links: Fact<String>,
     /// The GPUs, in NVML's order (by PCI address).
+    #[serde(deserialize_with = "limited::list::<MAX_GPUS, _, _>")]
     pub gpus: Vec<NvmlGpu>,
     /// GPUs that NVML counts and cannot reach, in words.
+    #[serde(deserialize_with = "limited::list::<MAX_GPUS, _, _>")]
     pub unreachable: Vec<String>,
     /// Each ordered pair that was asked about.
+    #[serde(deserialize_with = "limited::list::<MAX_PAIRS, _, _>")]
     pub pairs: Vec<NvmlPair>,
 }
 

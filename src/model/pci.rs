@@ -37,6 +37,12 @@ pub struct Place {
     pub bridges: Vec<Bdf>,
 }
 
+impl Place {
+    /// The most bridges between a root bus and a device: real machines have fewer than twelve. A longer chain is not read,
+    /// because each pair of devices costs as many steps as there are bridges above them.
+    pub const MAX_BRIDGES: usize = 32;
+}
+
 fn known_root() -> bool {
     true
 }

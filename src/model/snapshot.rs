@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::failures::Failures;
 use super::{CudaOutcome, Fact, Host, MappingOutcome, NvmlOutcome, RegistrationOutcome, VerbsOutcome, Why};
 
 /// The schema of a snapshot.
@@ -74,6 +75,8 @@ fn paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<S
 /// The names of a directory: PCI has 65536 functions in a domain, and no machine so many in all.
 fn names<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
     const MOST: usize = 1 << 16;
+    // Linux' NAME_MAX. A device's name stands in all that is said of it.
+    const MAX_NAME: usize = 255;
     struct Names;
     impl<'de> serde::de::Visitor<'de> for Names {
         type Value = Vec<String>;
@@ -84,7 +87,12 @@ fn names<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec
 
         fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
             let mut names = Vec::new();
-            while let Some(name) = list.next_element()? {
+            while let Some(name) = list.next_element::<String>()? {
+                if name.len() > MAX_NAME {
+                    return Err(serde::de::Error::custom(format!(
+                        "a name of more than {MAX_NAME} bytes in a directory"
+                    )));
+                }
                 if names.len() >= MOST {
                     return Err(serde::de::Error::custom(format!(
                         "more than {MOST} names in one directory"
@@ -126,8 +134,8 @@ pub struct Recorded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usable: Option<Fact<bool>>,
     /// What could not be had.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub errors: BTreeMap<Question, Failure>,
+    #[serde(default, skip_serializing_if = "Failures::is_empty")]
+    pub errors: Failures,
 }
 
 /// What can be asked of a path.

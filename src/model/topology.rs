@@ -86,7 +86,7 @@ impl PciClass {
 }
 
 /// A pair of rows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
     /// How they meet over PCI; unknown where the place of one is not known.
     pub pci: Fact<PciClass>,
@@ -94,46 +94,13 @@ pub struct Pair {
     pub nvlinks: Fact<u32>,
 }
 
-/// The whole picture.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Topology {
-    /// The rows: GPUs, then NICs, then NVMe controllers.
-    pub rows: Vec<Row>,
-    /// The pair of row i and row j, i below j: `pairs[i][j - i - 1]`.
-    pub pairs: Vec<Vec<Pair>>,
-    /// For each GPU its NICs, and for each NIC its GPUs.
-    pub matches: Vec<Match>,
-}
-
-impl Topology {
-    /// The rows of one kind, with their numbers.
-    pub fn rows_of(&self, kind: Kind) -> impl Iterator<Item = (usize, &Row)> {
-        self.rows.iter().enumerate().filter(move |(_, row)| row.kind == kind)
-    }
-
-    /// The pair of two different rows, in either order.
-    pub fn pair(&self, a: usize, b: usize) -> Option<&Pair> {
-        let (low, high) = (a.min(b), a.max(b));
-        self.pairs.get(low)?.get(high.checked_sub(low + 1)?)
-    }
-
-    /// A row by its name, its RDMA or controller name, or its address.
-    pub fn find(&self, name: &str) -> Option<usize> {
-        let bdf = name.parse::<Bdf>().ok();
-        self.rows.iter().position(|row| {
-            row.name.eq_ignore_ascii_case(name)
-                || (row.kind != Kind::Gpu && row.label == name)
-                || (bdf.is_some() && row.bdf == bdf)
-        })
-    }
-}
-
 /// The best partners of one row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Match {
     /// The row's number.
     pub row: usize,
-    /// Partners that are equally near, the nearest there are.
+    /// Partners that are equally near, the nearest there are; the one to use alone where there are more rows than
+    /// gdr computes all pairs of.
     pub best: Vec<usize>,
     /// The one to use, where equally near ones are shared out evenly.
     pub pick: Option<usize>,

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
+use super::limited::{self, MAX_DEVICES};
 
 /// How a reading of libibverbs ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,7 +32,7 @@ pub enum VerbsOutcome {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verbs {
     /// The names of the devices that have a provider.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "limited::list::<MAX_DEVICES, _, _>")]
     pub devices: Vec<String>,
     /// The file that the library is.
     #[serde(default)]

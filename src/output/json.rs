@@ -1,20 +1,35 @@
 //! JSON for programs that also reads safely in a terminal: no value changes, hidden characters are escaped.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
 use super::character::is_hidden;
 
 /// A document over many lines.
-pub fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(value).map(|text| escape(text) + "\n")
+pub fn pretty(value: &impl Serialize) -> io::Result<String> {
+    let mut text = Vec::new();
+    write_pretty(&mut text, value)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A document in one line.
-pub fn compact(value: &impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string(value).map(|text| escape(text) + "\n")
+/// Writes a document over many lines, as it is computed.
+pub fn write_pretty(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    write(out, |out| Ok(serde_json::to_writer_pretty(out, value)?))
+}
+
+/// Writes a document in one line, as it is computed.
+pub fn write_compact(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    write(out, |out| Ok(serde_json::to_writer(out, value)?))
+}
+
+fn write(out: &mut dyn Write, document: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    // serde_json writes a few bytes at a time.
+    let mut out = BufWriter::with_capacity(1 << 16, escaped(out));
+    document(&mut out)?;
+    out.write_all(b"\n")?;
+    out.flush()
 }
 
 /// A writer of JSON: what it is given is handed on with hidden characters as `\u` escapes.
@@ -85,7 +100,10 @@ mod tests {
 
     #[test]
     fn values_are_exact_and_the_text_hides_nothing() {
-        for text in [pretty(&[HOSTILE]).expect("text"), compact(&[HOSTILE]).expect("text")] {
+        let mut compact = Vec::new();
+        write_compact(&mut compact, &[HOSTILE]).expect("a Vec takes all");
+        let compact = String::from_utf8(compact).expect("UTF-8");
+        for text in [pretty(&[HOSTILE]).expect("text"), compact] {
             assert!(
                 text.contains(r"\u007f\u009b\u202e\u2028\ufeff\udb40\udc41é漢"),
                 "{text}"

@@ -13,7 +13,7 @@ mod shell;
 
 pub use character::{is_hidden, printable};
 pub use filter::Filter;
-pub use json::{compact, escaped, pretty};
+pub use json::{escaped, pretty, write_compact, write_pretty};
 pub use mark::paint;
 pub use progress::Progress;
 pub use shell::{exact_word, print_exactly, shell_word};

@@ -1,8 +1,9 @@
 //! The text form of the PCI ID Repository, `pci.ids`, as distributions install it.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// An indexed `pci.ids`: vendors and classes by place, what is under them searched when asked. The file has 40,000 lines,
 /// of which a run needs a dozen.
@@ -10,6 +11,8 @@ pub(super) struct Ids {
     bytes: Vec<u8>,
     vendors: BTreeMap<u16, Range<usize>>,
     classes: BTreeMap<u8, Range<usize>>,
+    /// Of the vendors that were asked for: the lines of their devices, by id.
+    devices: Mutex<BTreeMap<u16, HashMap<u16, Range<usize>>>>,
 }
 
 impl Ids {
@@ -39,6 +42,7 @@ impl Ids {
             bytes: bytes.to_vec(),
             vendors,
             classes,
+            devices: Mutex::default(),
         }
     }
 
@@ -67,7 +71,12 @@ impl Ids {
     }
 
     pub(super) fn device(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
-        self.under(self.vendors.get(&vendor)?, 4, device.into())
+        let section = self.vendors.get(&vendor)?;
+        // One vendor has thousands of devices, and a machine may have thousands of one vendor's.
+        let mut indexed = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = indexed.entry(vendor).or_insert_with(|| self.device_lines(section));
+        let line = self.bytes.get(lines.get(&device)?.clone())?;
+        entry(line, 4).map(|(_, name)| name)
     }
 
     pub(super) fn class(&self, base: u8) -> Option<Cow<'_, str>> {
@@ -115,6 +124,21 @@ impl Ids {
                 }
             }
         }
+    }
+
+    /// The lines of a section's devices, without their tabs.
+    fn device_lines(&self, section: &Range<usize>) -> HashMap<u16, Range<usize>> {
+        let mut lines = HashMap::new();
+        let mut at = section.start;
+        for line in self.lines(section) {
+            let end = at + line.len();
+            let id = line.strip_prefix(b"\t").and_then(|line| entry(line, 4));
+            if let Some(Ok(id)) = id.map(|(id, _)| u16::try_from(id)) {
+                lines.entry(id).or_insert(at + 1..end);
+            }
+            at = end + 1;
+        }
+        lines
     }
 
     /// The entry `id` one tab below a section's first line.

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::model::{Bdf, Place, RootBus};
 
 /// The place that a path tells. What stands before the last root bus (a platform device, a VMBUS channel) says nothing
-/// about PCI. None where it is no path of this function.
+/// about PCI. None where it is no path of this function, or leads through more than [`Place::MAX_BRIDGES`].
 pub fn parse_place(target: &Path, bdf: Bdf) -> Option<Place> {
     let mut bridges = Vec::new();
     let mut parts = target.iter().rev().map(|part| part.to_str());
@@ -21,6 +21,9 @@ pub fn parse_place(target: &Path, bdf: Bdf) -> Option<Place> {
                 rooted: true,
                 bridges,
             });
+        }
+        if bridges.len() == Place::MAX_BRIDGES {
+            return None;
         }
         bridges.push(part.parse().ok()?);
     }

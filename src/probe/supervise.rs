@@ -1,6 +1,7 @@
 //! The parent's side of every probe: which GPUs, from which NUMA nodes, a child for each task, and what becomes of a child
 //! that fails.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::process::Command;
 use std::time::Duration;
@@ -47,8 +48,8 @@ pub struct Machine {
     pub gpus: Vec<Place>,
     /// Its NUMA nodes.
     pub nodes: Vec<NumaNode>,
-    /// The ways between its GPUs.
-    pub ways: Vec<Way>,
+    /// The ways from one GPU to another, as the topology and NVML have them.
+    pub ways: BTreeMap<(Bdf, Bdf), Between>,
     /// Its RDMA devices.
     pub cards: Vec<Card>,
 }
@@ -70,11 +71,7 @@ impl Machine {
 
     /// What is known of the way from one GPU to another.
     pub fn way(&self, a: Option<Bdf>, b: Option<Bdf>) -> Option<&Between> {
-        let (a, b) = (a?, b?);
-        self.ways
-            .iter()
-            .find(|way| (way.from, way.to) == (a, b))
-            .map(|way| &way.between)
+        self.ways.get(&(a?, b?))
     }
 }
 
@@ -108,17 +105,6 @@ pub struct Card {
     pub best_of: Vec<Bdf>,
     /// How it meets each GPU: in nvidia-smi's letters, and what the narrowest link between them carries.
     pub reaches: Vec<(Bdf, Option<String>, Option<u64>)>,
-}
-
-/// The way from one GPU to another, as the topology and NVML have it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
-    /// The GPU that reaches.
-    pub from: Bdf,
-    /// The GPU that is reached.
-    pub to: Bdf,
-    /// What is known of it.
-    pub between: Between,
 }
 
 /// Why nothing could be probed: the words of a usage error.

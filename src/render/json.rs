@@ -1,32 +1,57 @@
 //! The topology for programs: schema `gdr.topo/1`. Fields may be added; a removal or a new meaning is `/2`.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::View;
-use crate::model::{Bdf, Fact, Host, Kind, Note, Path, Verdict};
+use super::stream::{Entries, Items};
+use super::{Cell, View};
+use crate::model::{Bdf, Fact, Host, Kind, Match, Note, Path, Row, Verdict};
 use crate::output;
-use crate::topo::{between, redirects};
+use crate::topo::{MAX_PATHS, MAX_ROWS, redirects};
 
-/// The document.
+/// The document. Its lists are what serializes as these types: they are computed while they are written.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Document {
+#[schemars(rename = "Document")]
+pub struct Document<
+    Devices = Vec<Device>,
+    Matrix = BTreeMap<String, BTreeMap<String, Option<String>>>,
+    Pairs = Vec<PairOut>,
+    Paths = Vec<PathOut>,
+    Notes = Vec<Note>,
+> {
     /// `gdr.topo/1`.
     pub schema: &'static str,
     /// The machine.
     pub host: Host,
     /// The rows: GPUs, NICs, NVMe controllers.
-    pub devices: Vec<Device>,
-    /// `matrix.ROW.COL`: X, NV#, PIX, PXB, PHB, NODE, SYS; null where it is not known.
-    pub matrix: BTreeMap<String, BTreeMap<String, Option<String>>>,
+    pub devices: Devices,
+    /// `matrix.ROW.COL`: X, NV#, PIX, PXB, PHB, NODE, SYS; null where it is not known. Empty where `omitted` says so.
+    pub matrix: Matrix,
     /// For each GPU its NIC, and for each NIC its GPU.
-    pub pairs: Vec<PairOut>,
-    /// The way between each GPU and each other GPU and NIC.
-    pub paths: Vec<PathOut>,
+    pub pairs: Pairs,
+    /// The way between each GPU and each other GPU and NIC. Empty where `omitted` says so.
+    pub paths: Paths,
+    /// What is left out because there are too many devices; absent where nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<Omitted>,
     /// What could not be read or made sense of.
-    pub notes: Vec<Note>,
+    pub notes: Notes,
+}
+
+/// What is left out of the document.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Omitted {
+    /// The fields that are empty.
+    pub fields: Vec<&'static str>,
+    /// Why.
+    pub reason: String,
+    /// The most rows of which all pairs are computed.
+    pub max_rows: usize,
+    /// The most pairs with a GPU whose paths are computed.
+    pub max_paths: usize,
 }
 
 /// A row.
@@ -67,7 +92,7 @@ pub struct PairOut {
     pub device: String,
     /// The partner to use.
     pub partner: Option<String>,
-    /// All partners that are equally near.
+    /// All partners that are equally near; `partner` alone where `omitted` names the matrix.
     pub best: Vec<String>,
     /// good, likely_good, bad, unknown.
     pub verdict: Verdict,
@@ -96,71 +121,94 @@ pub struct RedirectOut {
     pub bits: Vec<String>,
 }
 
-/// The document as text.
-pub fn text(view: &View<'_>) -> Result<String, serde_json::Error> {
-    output::pretty(&document(view))
-}
-
-fn document(view: &View<'_>) -> Document {
-    let rows = &view.topology.rows;
-    let name = |at: usize| rows[at].name.clone();
-    Document {
+/// Writes the document. Matrix and paths grow with the square of the devices: each of their values is computed when it is
+/// written, and none is kept.
+pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let topology = view.topology;
+    let rows = &topology.rows;
+    let name = |at: usize| rows[at].name.as_str();
+    let mut by_name: Vec<usize> = (0..rows.len()).filter(|_| topology.has_all_pairs()).collect();
+    by_name.sort_by_key(|at| name(*at));
+    let gpus: Vec<usize> = topology
+        .rows_of(Kind::Gpu)
+        .map(|(at, _)| at)
+        .filter(|_| topology.has_all_paths())
+        .collect();
+    let (by_name, name) = (&by_name, &name);
+    let document = Document {
         schema: "gdr.topo/1",
         host: view.facts.host.clone(),
-        devices: rows
-            .iter()
-            .map(|row| Device {
-                name: row.name.clone(),
-                kind: row.kind,
-                bdf: row.bdf,
-                numa: row.numa.present().copied(),
-                label: view.label(row),
-                uuid: row.uuid.clone(),
-                cpus: row.cpus.known().map(ToString::to_string),
-                cpu_nodes: row.nodes.known().map(ToString::to_string),
-                memory_node: row.memory_node,
-                nvlinks: row.nvlinks.known().copied(),
-                software: row.software,
-                physical_function: row.physical_function,
-                active: row.active,
+        devices: Items(|| rows.iter().map(|row| device(view, row))),
+        matrix: Entries(|| {
+            by_name.iter().map(|a| {
+                let cells = move || by_name.iter().map(move |b| (name(*b), cell(view, *a, *b)));
+                (name(*a), Entries(cells))
             })
-            .collect(),
-        matrix: (0..rows.len())
-            .map(|a| {
-                let cell = |b: usize| if a == b { Some("X".to_owned()) } else { view.cell(a, b) };
-                (name(a), (0..rows.len()).map(|b| (name(b), cell(b))).collect())
-            })
-            .collect(),
-        pairs: view
-            .topology
-            .matches
-            .iter()
-            .map(|m| PairOut {
-                device: name(m.row),
-                partner: m.pick.map(name),
-                best: m.best.iter().map(|at| name(*at)).collect(),
-                verdict: m.verdict,
-                reason: m.reason.clone(),
-                advice: m.advice.clone(),
-            })
-            .collect(),
-        paths: paths(view),
-        notes: view.facts.notes.clone(),
+        }),
+        pairs: Items(|| topology.matches.iter().map(|m| pair(view, m))),
+        paths: Items(|| {
+            let pairs = gpus.iter().flat_map(|a| (a + 1..rows.len()).map(move |b| (*a, b)));
+            pairs.filter_map(|(a, b)| path(view, a, b))
+        }),
+        omitted: topology.omission().map(|reason| omitted(view, reason)),
+        notes: &view.facts.notes,
+    };
+    output::write_pretty(out, &document)
+}
+
+fn device(view: &View<'_>, row: &Row) -> Device {
+    Device {
+        name: row.name.clone(),
+        kind: row.kind,
+        bdf: row.bdf,
+        numa: row.numa.present().copied(),
+        label: view.label(row),
+        uuid: row.uuid.clone(),
+        cpus: row.cpus.known().map(ToString::to_string),
+        cpu_nodes: row.nodes.known().map(ToString::to_string),
+        memory_node: row.memory_node,
+        nvlinks: row.nvlinks.known().copied(),
+        software: row.software,
+        physical_function: row.physical_function,
+        active: row.active,
     }
 }
 
-fn paths(view: &View<'_>) -> Vec<PathOut> {
-    let rows = &view.topology.rows;
-    let gpu = |at: usize| rows[at].kind == Kind::Gpu;
-    (0..rows.len())
-        .flat_map(|a| (a + 1..rows.len()).map(move |b| (a, b)))
-        .filter(|(a, _)| gpu(*a))
-        .filter_map(|(a, b)| between(view.facts, view.forest, view.topology, a, b).ok())
-        .map(|path| PathOut {
-            redirected_at: redirected(view, &path),
-            path,
-        })
-        .collect()
+fn cell(view: &View<'_>, a: usize, b: usize) -> Option<Cell> {
+    if a == b { Some(Cell::Same) } else { view.cell(a, b) }
+}
+
+fn pair(view: &View<'_>, m: &Match) -> PairOut {
+    let name = |at: usize| view.topology.rows[at].name.clone();
+    PairOut {
+        device: name(m.row),
+        partner: m.pick.map(name),
+        best: m.best.iter().map(|at| name(*at)).collect(),
+        verdict: m.verdict,
+        reason: m.reason.clone(),
+        advice: m.advice.clone(),
+    }
+}
+
+fn path(view: &View<'_>, a: usize, b: usize) -> Option<PathOut> {
+    let path = view.topology.between(a, b).ok()?;
+    Some(PathOut {
+        redirected_at: redirected(view, &path),
+        path,
+    })
+}
+
+fn omitted(view: &View<'_>, reason: String) -> Omitted {
+    let fields: &[_] = match view.topology.has_all_pairs() {
+        true => &["paths"],
+        false => &["matrix", "paths"],
+    };
+    Omitted {
+        fields: fields.to_vec(),
+        reason,
+        max_rows: MAX_ROWS,
+        max_paths: MAX_PATHS,
+    }
 }
 
 fn redirected(view: &View<'_>, path: &Path) -> Option<Vec<RedirectOut>> {

@@ -9,14 +9,17 @@ pub mod path;
 pub mod plan;
 pub mod probe;
 pub mod smi;
+mod stream;
 pub mod svg;
 pub mod table;
 mod text;
 
 pub use crate::output::printable;
 
-use crate::model::{Facts, Ids, Row, Topology};
-use crate::topo::Forest;
+use std::fmt;
+
+use crate::model::{Fact, Facts, Ids, PciClass, Row};
+use crate::topo::{Forest, Topology};
 
 /// How to print for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +35,7 @@ pub struct View<'a> {
     /// The facts under it.
     pub facts: &'a Facts,
     /// The rows and their pairs.
-    pub topology: &'a Topology,
+    pub topology: &'a Topology<'a>,
     /// The PCI forest.
     pub forest: &'a Forest<'a>,
     /// The name of a device by vendor and device id.
@@ -43,13 +46,40 @@ pub struct View<'a> {
     pub pci_only: bool,
 }
 
+/// A cell of the matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cell {
+    /// A row with itself.
+    Same,
+    /// That many NVLinks.
+    NvLinks(u32),
+    /// How the two meet over PCI.
+    Class(PciClass),
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Same => f.write_str("X"),
+            Self::NvLinks(links) => write!(f, "NV{links}"),
+            Self::Class(class) => f.write_str(class.letters()),
+        }
+    }
+}
+
+impl serde::Serialize for Cell {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl View<'_> {
     /// What stands for the pair of two rows: NV#, else the PCI class, else nothing.
-    pub fn cell(&self, a: usize, b: usize) -> Option<String> {
+    pub fn cell(&self, a: usize, b: usize) -> Option<Cell> {
         let pair = self.topology.pair(a, b)?;
-        match pair.nvlinks.known() {
-            Some(links) if *links > 0 && !self.pci_only => Some(format!("NV{links}")),
-            _ => pair.pci.known().map(|class| class.letters().to_owned()),
+        match pair.nvlinks {
+            Fact::Known(links) if links > 0 && !self.pci_only => Some(Cell::NvLinks(links)),
+            _ => pair.pci.known().map(|class| Cell::Class(*class)),
         }
     }
 

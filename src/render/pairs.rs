@@ -1,27 +1,36 @@
 //! The NIC for each GPU, with lines ready for NCCL, UCX, CUDA and numactl.
 
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
 use super::View;
 use super::text::{Tone, printable};
-use crate::model::{Fact, Facts, Kind, Match, Row};
+use crate::model::{Fact, Kind, Match, RdmaDevice, Row};
 use crate::output::shell_word;
 
+/// The RDMA devices by name.
+type Devices<'a> = BTreeMap<&'a str, &'a RdmaDevice>;
+
 /// One paragraph a GPU.
-pub fn text(view: &View<'_>) -> String {
+pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = &view.topology.rows;
-    let text: String = view
+    let mut devices = Devices::new();
+    for device in view.facts.rdma.known().into_iter().flatten() {
+        devices.entry(&device.name).or_insert(device);
+    }
+    let mut gpus = view
         .topology
         .matches
         .iter()
         .filter(|m| rows[m.row].kind == Kind::Gpu)
-        .map(|m| paragraph(view, m))
-        .collect();
-    match text.is_empty() {
-        true => "# there is no GPU to find a NIC for\n".to_owned(),
-        false => text,
+        .peekable();
+    if gpus.peek().is_none() {
+        return out.write_all(b"# there is no GPU to find a NIC for\n");
     }
+    gpus.try_for_each(|m| out.write_all(paragraph(view, &devices, m).as_bytes()))
 }
 
-fn paragraph(view: &View<'_>, m: &Match) -> String {
+fn paragraph(view: &View<'_>, devices: &Devices<'_>, m: &Match) -> String {
     let rows = &view.topology.rows;
     let gpu = &rows[m.row];
     let verdict = view.style.paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
@@ -42,13 +51,13 @@ fn paragraph(view: &View<'_>, m: &Match) -> String {
             printable(&nic.label)
         ));
     }
-    text.push_str(&line(view.facts, gpu, nic.filter(|nic| nic.named)));
+    text.push_str(&line(devices, gpu, nic.filter(|nic| nic.named)));
     text.push('\n');
     text
 }
 
 /// A line to put before a program. What is not known is left out.
-fn line(facts: &Facts, gpu: &Row, nic: Option<&Row>) -> String {
+fn line(devices: &Devices<'_>, gpu: &Row, nic: Option<&Row>) -> String {
     let mut parts = vec!["env".to_owned()];
     match &gpu.uuid {
         Some(uuid) => parts.push(format!("CUDA_VISIBLE_DEVICES={}", shell_word(uuid))),
@@ -59,7 +68,7 @@ fn line(facts: &Facts, gpu: &Row, nic: Option<&Row>) -> String {
         }
     }
     if let Some(nic) = nic {
-        let port = port(facts, &nic.label);
+        let port = port(devices, &nic.label);
         let name = &nic.label;
         // The second equals sign asks NCCL for this very name; without it mlx5_1 would also mean mlx5_10.
         parts.push(format!("NCCL_IB_HCA={}", shell_word(&format!("={name}:{port}"))));
@@ -74,14 +83,9 @@ fn line(facts: &Facts, gpu: &Row, nic: Option<&Row>) -> String {
 }
 
 /// The first port that is up, else the first there is.
-fn port(facts: &Facts, name: &str) -> u32 {
-    let device = facts
-        .rdma
-        .known()
-        .into_iter()
-        .flatten()
-        .find(|device| device.name == name);
-    let ports = device
+fn port(devices: &Devices<'_>, name: &str) -> u32 {
+    let ports = devices
+        .get(name)
         .and_then(|device| device.ports.known())
         .map_or(&[][..], Vec::as_slice);
     let up = ports

@@ -7,15 +7,15 @@ use crate::topo::{redirects, verb};
 
 /// The path as a column of devices.
 pub fn text(view: &View<'_>, path: &Path) -> String {
-    let ends = [&path.from, &path.to].map(|name| {
-        let row = view.topology.rows.iter().find(|row| row.name == *name);
+    let rows = [&path.from, &path.to].map(|name| view.topology.find(name));
+    let ends = [(&path.from, rows[0]), (&path.to, rows[1])].map(|(name, row)| {
+        let row = row.and_then(|row| view.topology.rows.get(row));
         let label = row.map(|row| printable(&view.label(row))).unwrap_or_default();
         format!("{name} ({label})")
     });
     let mut text = format!("{} to {}: {}", ends[0], ends[1], class(&path.class));
-    let links = [&path.from, &path.to].map(|name| view.topology.find(name));
-    if let [Some(a), Some(b)] = links
-        && let Some(Fact::Known(count @ 1..)) = view.topology.pair(a, b).map(|pair| pair.nvlinks.clone())
+    if let [Some(a), Some(b)] = rows
+        && let Some(Fact::Known(count @ 1..)) = view.topology.pair(a, b).map(|pair| pair.nvlinks)
     {
         text.push_str(&format!(
             ", and {count} NVLinks, which CUDA prefers; over PCI Express the way is"

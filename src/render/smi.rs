@@ -3,6 +3,9 @@
 //! Taken from its output on driver 580 (docs/measured); what older branches do otherwise is from public logs. Underlining
 //! is printed to files too; a GPU's line has two tabs before its own memory's NUMA node, a NIC's ends in four.
 
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
 use anstyle::Style;
 
 use super::View;
@@ -57,7 +60,7 @@ impl Dialect {
 }
 
 /// `nvidia-smi topo -m`, or `-mp` where the view asks for PCI alone.
-pub fn matrix(view: &View<'_>, dialect: &Dialect) -> String {
+pub fn matrix(view: &View<'_>, dialect: &Dialect, out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<(usize, &Row)> = view
         .topology
         .rows
@@ -76,21 +79,19 @@ pub fn matrix(view: &View<'_>, dialect: &Dialect) -> String {
     if dialect.memory_node {
         header.push("GPU NUMA ID".to_owned());
     }
-    let mut text = format!("\t{}\n", underlined(dialect, &header.join("\t")));
+    writeln!(out, "\t{}", underlined(dialect, &header.join("\t")))?;
     for (at, row) in &rows {
-        text.push_str(&name(row));
+        out.write_all(name(row).as_bytes())?;
         for (other, _) in &rows {
-            let cell = match at == other {
-                true => " X ".to_owned(),
-                false => view.cell(*at, *other).unwrap_or_else(|| "SYS".to_owned()),
-            };
-            text.push('\t');
-            text.push_str(&cell);
+            match view.cell(*at, *other) {
+                _ if at == other => out.write_all(b"\t X ")?,
+                Some(cell) => write!(out, "\t{cell}")?,
+                None => out.write_all(b"\tSYS")?,
+            }
         }
-        text.push_str(&tail(row, dialect));
-        text.push('\n');
+        writeln!(out, "{}", tail(row, dialect))?;
     }
-    text.push_str("\nLegend:\n\n");
+    let mut text = "\nLegend:\n\n".to_owned();
     text.push_str(LEGEND);
     if !view.pci_only {
         text.push_str("  NV#  = Connection traversing a bonded set of # NVLinks\n");
@@ -107,7 +108,7 @@ pub fn matrix(view: &View<'_>, dialect: &Dialect) -> String {
         }
         text.push('\n');
     }
-    text
+    out.write_all(text.as_bytes())
 }
 
 fn underlined(dialect: &Dialect, text: &str) -> String {
@@ -144,21 +145,30 @@ const LEGEND: &str = "  X    = Self
 ";
 
 /// `nvidia-smi topo -p2p`.
-pub fn p2p(nvml: &Nvml, capability: P2pCapability) -> String {
+pub fn p2p(nvml: &Nvml, capability: P2pCapability, out: &mut dyn Write) -> io::Result<()> {
     let names: String = nvml.gpus.iter().map(|gpu| format!("GPU{}\t", gpu.index)).collect();
-    let mut text = format!(" \t{}\n", paint(Style::new().underline(), &names));
+    writeln!(out, " \t{}", paint(Style::new().underline(), &names))?;
+    let mut pairs = BTreeMap::new();
+    for pair in &nvml.pairs {
+        pairs.entry((pair.from, pair.to)).or_insert(pair);
+    }
+    let status = |from, to| {
+        let pair = pairs.get(&(from, to)).and_then(|pair| pair.p2p.get(&capability));
+        pair.and_then(|status| status.known().copied())
+            .unwrap_or(P2pStatus::Unknown)
+    };
     for from in &nvml.gpus {
-        text.push_str(&format!(" GPU{}", from.index));
+        write!(out, " GPU{}", from.index)?;
         for to in &nvml.gpus {
             let cell = match from.index == to.index {
                 true => "X",
-                false => status(nvml, from.index, to.index, capability).abbreviation(),
+                false => status(from.index, to.index).abbreviation(),
             };
-            text.push_str(&format!("\t{cell}"));
+            write!(out, "\t{cell}")?;
         }
-        text.push_str("\t\n");
+        out.write_all(b"\t\n")?;
     }
-    text.push_str("\nLegend:\n\n");
+    let mut text = "\nLegend:\n\n".to_owned();
     for (letters, meaning) in [
         ("X", "Self"),
         ("OK", "Status Ok"),
@@ -170,13 +180,5 @@ pub fn p2p(nvml: &Nvml, capability: P2pCapability) -> String {
     ] {
         text.push_str(&format!("  {letters:<4} = {meaning}\n"));
     }
-    text
-}
-
-fn status(nvml: &Nvml, from: u32, to: u32, capability: P2pCapability) -> P2pStatus {
-    nvml.pairs
-        .iter()
-        .find(|pair| pair.from == from && pair.to == to)
-        .and_then(|pair| pair.p2p.get(&capability)?.known().copied())
-        .unwrap_or(P2pStatus::Unknown)
+    out.write_all(text.as_bytes())
 }

@@ -1,28 +1,29 @@
 //! The topology for people: the matrix, its legend, the pairs and what they are worth.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
 
 use super::text::{Tone, bandwidth, printable};
-use super::{Style, View};
-use crate::model::{Fact, Kind, Match, Row, Why};
-use crate::topo::{between, redirects, verb};
+use super::{Cell, Style, View};
+use crate::model::{Bdf, Fact, Kind, Match, PciClass, Row, Why};
+use crate::topo::{narrowest, redirects, verb};
 
 /// The whole page.
-pub fn text(view: &View<'_>) -> String {
-    let mut page = String::new();
+pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     if view.topology.rows.is_empty() {
-        page.push_str(&nothing(view));
-        return page;
+        return out.write_all(nothing(view).as_bytes());
     }
-    page.push_str(&matrix(view));
-    page.push('\n');
-    page.push_str(&legend(view));
-    page.push('\n');
-    page.push_str(&pairing(view));
+    matrix(view, out)?;
+    out.write_all(b"\n")?;
+    if view.topology.has_all_pairs() {
+        out.write_all(legend(view).as_bytes())?;
+        out.write_all(b"\n")?;
+    }
+    pairing(view, out)?;
     for remark in remarks(view) {
-        page.push_str(&format!("\n{}\n", printable(&remark)));
+        writeln!(out, "\n{}", printable(&remark))?;
     }
-    page
+    Ok(())
 }
 
 fn nothing(view: &View<'_>) -> String {
@@ -34,46 +35,69 @@ fn nothing(view: &View<'_>) -> String {
     format!("{nvlinks}.\n")
 }
 
-fn matrix(view: &View<'_>) -> String {
+/// The columns behind the cells.
+const ENDS: [&str; 4] = ["CPUs", "NUMA", "Address", "Device"];
+
+/// Rows and columns, left aligned, two blanks between columns. Where there are too many rows, the devices without cells.
+fn matrix(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = &view.topology.rows;
-    let mut table = Table::new();
-    table
-        .load_style(comfy_table::presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled);
-    let ends = ["CPUs", "NUMA", "Address", "Device"];
-    table.set_header(
-        std::iter::once(String::new())
-            .chain(rows.iter().map(|row| row.name.clone()))
-            .chain(ends.map(str::to_owned)),
-    );
+    let cells = if view.topology.has_all_pairs() { rows.len() } else { 0 };
+    let text = |a: usize, b: usize| match a == b {
+        true => "X".to_owned(),
+        false => view.cell(a, b).map_or_else(|| "?".to_owned(), |cell| cell.to_string()),
+    };
+    // Every column is as wide as its widest text. No text is kept: a matrix has a million.
+    let name = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    let mut widths: Vec<usize> = rows.iter().take(cells).map(|row| row.name.len()).collect();
+    let mut ends = ENDS.map(str::len);
     for (at, row) in rows.iter().enumerate() {
-        let cells = (0..rows.len()).map(|other| match at == other {
-            true => "X".to_owned(),
-            false => view.cell(at, other).unwrap_or_else(|| "?".to_owned()),
-        });
-        let numa = match &row.numa {
-            Fact::Known(Some(node)) => node.to_string(),
-            Fact::Known(None) => "-".to_owned(),
-            Fact::Unknown(_) => "?".to_owned(),
-        };
-        table.add_row(std::iter::once(row.name.clone()).chain(cells).chain([
-            row.cpus.known().map_or_else(|| "?".to_owned(), ToString::to_string),
-            numa,
-            row.bdf.map_or_else(|| "-".to_owned(), |bdf| bdf.to_string()),
-            device(view, row),
-        ]));
+        for (other, width) in widths.iter_mut().enumerate() {
+            *width = text(at, other).len().max(*width);
+        }
+        for (width, text) in ends.iter_mut().zip(&end(view, row)) {
+            *width = text.len().max(*width);
+        }
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-        column.set_cell_alignment(CellAlignment::Left);
+    let mut line = String::new();
+    let put = |line: &mut String, text: &str, width: usize| {
+        line.push_str(text);
+        line.extend(std::iter::repeat_n(' ', width - text.len().min(width) + 2));
+    };
+    put(&mut line, "", name);
+    for (row, width) in rows.iter().zip(&widths) {
+        put(&mut line, &row.name, *width);
     }
-    let plain = table.to_string();
-    let painted: Vec<String> = plain
-        .lines()
-        .enumerate()
-        .map(|(at, line)| paint_line(view.style, at == 0, line.trim_end(), rows.len()))
-        .collect();
-    painted.join("\n") + "\n"
+    for (text, width) in ENDS.iter().zip(ends) {
+        put(&mut line, text, width);
+    }
+    writeln!(out, "{}", paint_line(view.style, true, line.trim_end(), cells))?;
+    for (at, row) in rows.iter().enumerate() {
+        line.clear();
+        put(&mut line, &row.name, name);
+        for (other, width) in widths.iter().enumerate() {
+            put(&mut line, &text(at, other), *width);
+        }
+        for (text, width) in end(view, row).iter().zip(ends) {
+            put(&mut line, text, width);
+        }
+        writeln!(out, "{}", paint_line(view.style, false, line.trim_end(), cells))?;
+    }
+    Ok(())
+}
+
+/// What stands behind the cells of a row.
+fn end(view: &View<'_>, row: &Row) -> [String; 4] {
+    let numa = match &row.numa {
+        Fact::Known(Some(node)) => node.to_string(),
+        Fact::Known(None) => "-".to_owned(),
+        Fact::Unknown(_) => "?".to_owned(),
+    };
+    [
+        row.cpus.known().map_or_else(|| "?".to_owned(), ToString::to_string),
+        numa,
+        row.bdf.map_or_else(|| "-".to_owned(), |bdf| bdf.to_string()),
+        device(view, row),
+    ]
 }
 
 fn device(view: &View<'_>, row: &Row) -> String {
@@ -120,34 +144,33 @@ fn paint_line(style: Style, header: bool, line: &str, cells: usize) -> String {
 /// The classes that occur, nearest first.
 fn legend(view: &View<'_>) -> String {
     let rows = view.topology.rows.len();
-    let cells: Vec<Option<String>> = (0..rows)
-        .flat_map(|a| (a + 1..rows).map(move |b| (a, b)))
-        .map(|(a, b)| view.cell(a, b))
-        .collect();
-    let not_known = match is_of_a_dump(view) {
+    let mut seen = Seen::default();
+    for a in 0..rows {
+        for b in a + 1..rows {
+            seen.add(view, a, b);
+        }
+    }
+    let no_nodes = view.facts.numa.why() == Some(Why::NotCovered);
+    let not_known = match no_nodes && seen.not_covered {
         true => {
             "this source does not tell: lspci -vvv of the whole machine, as root, tells more; a snapshot of it (gdr \
              snapshot) tells all"
         }
         false => "not known: see gdr topo --verbose",
     };
-    let is = |cell: &Option<String>, name: &str| match cell {
-        Some(cell) if name == "NV#" => cell.starts_with("NV"),
-        Some(cell) => cell == name,
-        None => name == "?",
-    };
+    let class = |class: PciClass| (class.letters(), seen.classes.contains(&class));
     [
-        ("NV#", "that many NVLinks"),
-        ("PIX", "at most one PCIe bridge between them"),
-        ("PXB", "several PCIe bridges, but not the host bridge"),
-        ("PHB", "through one PCIe host bridge (the CPU)"),
-        ("NODE", "between host bridges of one NUMA node"),
-        ("SYS", "across the interconnect between NUMA nodes"),
-        ("?", not_known),
+        (("NV#", seen.nvlinks), "that many NVLinks"),
+        (class(PciClass::Pix), "at most one PCIe bridge between them"),
+        (class(PciClass::Pxb), "several PCIe bridges, but not the host bridge"),
+        (class(PciClass::Phb), "through one PCIe host bridge (the CPU)"),
+        (class(PciClass::Node), "between host bridges of one NUMA node"),
+        (class(PciClass::Sys), "across the interconnect between NUMA nodes"),
+        (("?", seen.unknown), not_known),
     ]
     .iter()
-    .filter(|(name, _)| cells.iter().any(|cell| is(cell, name)))
-    .map(|(name, meaning)| {
+    .filter(|((_, seen), _)| *seen)
+    .map(|((name, _), meaning)| {
         let tone = if *name == "NV#" {
             Some(Tone::Special)
         } else {
@@ -160,26 +183,42 @@ fn legend(view: &View<'_>) -> String {
     .collect()
 }
 
-/// Whether a pair is unknown because the source is a text that says nothing of bridges or NUMA nodes.
-fn is_of_a_dump(view: &View<'_>) -> bool {
-    let no_nodes = view.facts.numa.why() == Some(Why::NotCovered);
-    let mut pairs = view.topology.pairs.iter().flatten();
-    no_nodes && pairs.any(|pair| pair.pci.why() == Some(Why::NotCovered))
+/// What occurs in the matrix.
+#[derive(Default)]
+struct Seen {
+    nvlinks: bool,
+    classes: BTreeSet<PciClass>,
+    unknown: bool,
+    /// A class is unknown because the source does not tell of bridges or NUMA nodes.
+    not_covered: bool,
 }
 
-fn pairing(view: &View<'_>) -> String {
+impl Seen {
+    fn add(&mut self, view: &View<'_>, a: usize, b: usize) {
+        match view.cell(a, b) {
+            Some(Cell::NvLinks(_)) => self.nvlinks = true,
+            Some(Cell::Class(class)) => {
+                self.classes.insert(class);
+            }
+            Some(Cell::Same) | None => self.unknown = true,
+        }
+        let pair = view.topology.pair(a, b);
+        self.not_covered |= pair.is_some_and(|pair| pair.pci.why() == Some(Why::NotCovered));
+    }
+}
+
+fn pairing(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = &view.topology.rows;
     let of = |kind: Kind| view.topology.matches.iter().filter(move |m| rows[m.row].kind == kind);
-    let mut text = String::new();
     for m in of(Kind::Gpu) {
-        text.push_str(&one(view, m));
+        out.write_all(one(view, m).as_bytes())?;
     }
-    let chosen: Vec<usize> = of(Kind::Gpu).flat_map(|m| m.best.iter().copied()).collect();
+    let chosen: BTreeSet<usize> = of(Kind::Gpu).flat_map(|m| m.best.iter().copied()).collect();
     // The reverse says something new only of NICs that are no GPU's best.
     for m in of(Kind::Nic).filter(|m| !chosen.contains(&m.row)) {
-        text.push_str(&one(view, m));
+        out.write_all(one(view, m).as_bytes())?;
     }
-    text
+    Ok(())
 }
 
 fn one(view: &View<'_>, m: &Match) -> String {
@@ -205,12 +244,10 @@ fn one(view: &View<'_>, m: &Match) -> String {
         rows[pick].name,
         printable(tail(&m.reason))
     );
-    if let Ok(path) = between(view.facts, view.forest, view.topology, m.row, pick) {
-        if let Some(narrow) = path.bottleneck.known() {
+    if let Ok(path) = view.topology.route(m.row, pick) {
+        if let Fact::Known(narrow) = narrowest(&path) {
             text.push_str(&format!("; {} at {}", bandwidth(narrow.bytes_per_second), narrow.below));
-            if !narrow.shared_with.is_empty() {
-                text.push_str(&format!(", shared with {}", narrow.shared_with.join(" ")));
-            }
+            text.push_str(&shared(view, narrow.below, [m.row, pick]));
         }
         for redirect in redirects(view.forest, &path) {
             if let Some(bits) = redirect.bits.known().filter(|bits| !bits.is_empty()) {
@@ -226,6 +263,19 @@ fn one(view: &View<'_>, m: &Match) -> String {
     text
 }
 
+/// Who else's traffic goes over a link: the first names, and how many more there are.
+fn shared(view: &View<'_>, below: Bdf, ends: [usize; 2]) -> String {
+    const SHOWN: usize = 32;
+    let rows = view.topology.sharers(below, ends).take(SHOWN);
+    let names: Vec<&str> = rows.map(|row| row.name.as_str()).collect();
+    let more = view.topology.sharer_count(below, ends) - names.len();
+    match (names.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(", shared with {}", names.join(" ")),
+        (false, more) => format!(", shared with {} and {more} more", names.join(" ")),
+    }
+}
+
 /// The reason without the names that the line begins with.
 fn tail(reason: &str) -> &str {
     reason.split_once(": ").map_or(reason, |(_, tail)| tail)
@@ -234,6 +284,12 @@ fn tail(reason: &str) -> &str {
 /// What a reader should know of how this was read.
 fn remarks(view: &View<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
+    if !view.topology.has_all_pairs() {
+        let omission = view.topology.omission().unwrap_or_default();
+        remarks.push(format!(
+            "No matrix: {omission}. Shown are the devices and one nearest partner of each."
+        ));
+    }
     let gpus = view.topology.rows_of(Kind::Gpu).count();
     if gpus > 1 && view.facts.nvml().is_none() && !view.pci_only {
         let why = view
@@ -246,7 +302,7 @@ fn remarks(view: &View<'_>) -> Vec<String> {
             "NVLinks are not known ({why}): GPU pairs show their PCI class."
         ));
     }
-    let managed: Vec<_> = view
+    let managed: BTreeSet<Bdf> = view
         .topology
         .rows_of(Kind::Gpu)
         .filter_map(|(_, row)| row.bdf)

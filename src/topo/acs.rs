@@ -4,7 +4,7 @@
 //! its completion by the one on the other leg: so every downstream port of both legs counts, and no other. Source
 //! validation and upstream forwarding are never the cause.
 
-use crate::model::{Bdf, Fact, Meeting, Path, PciDevice, Why};
+use crate::model::{Bdf, Fact, Meeting, Path, PciDevice, RootBus, Why};
 
 use super::forest::{Forest, Role};
 
@@ -39,9 +39,9 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
         .map(|device| (device, forest.role(device)))
         .filter(|(_, role)| matches!(role, Role::DownstreamPort | Role::RootPort | Role::Unplaced))
         .collect();
-    let devices: Vec<&PciDevice> = ports.iter().map(|(device, _)| *device).collect();
-    let judged = ports.iter().map(|(port, role)| {
-        let redirect = judge(port, sibling(forest, port, &devices), translated);
+    let beside: Vec<Beside<'_>> = ports.iter().map(|(device, _)| beside(forest, device)).collect();
+    let judged = ports.iter().zip(&beside).map(|((port, role), own)| {
+        let redirect = judge(port, sibling(own, &beside), translated);
         match (role, &redirect.bits) {
             // What an upstream port's bits are set to redirects nothing.
             (Role::Unplaced, Fact::Known(bits)) if !bits.is_empty() => Redirect {
@@ -71,14 +71,19 @@ pub fn verb(bits: &[&str]) -> &'static str {
     }
 }
 
+/// A port, the bridge above it and its root bus.
+type Beside<'a> = (&'a PciDevice, Option<Bdf>, Option<RootBus>);
+
+fn beside<'a>(forest: &Forest<'_>, port: &'a PciDevice) -> Beside<'a> {
+    let parent = forest.parent(port).map(|parent| parent.bdf);
+    (port, parent, port.place.known().map(|place| place.root))
+}
+
 /// The port of the other leg in the same switch or root complex: the target that egress control may block.
-fn sibling<'a>(forest: &Forest<'_>, port: &PciDevice, ports: &[&'a PciDevice]) -> Option<&'a PciDevice> {
-    let parent = |device: &PciDevice| forest.parent(device).map(|parent| parent.bdf);
-    let root = |device: &PciDevice| device.place.known().map(|place| place.root);
-    ports
-        .iter()
-        .find(|other| other.bdf != port.bdf && parent(other) == parent(port) && root(other) == root(port))
-        .copied()
+fn sibling<'a>((port, parent, root): &Beside<'_>, ports: &[Beside<'a>]) -> Option<&'a PciDevice> {
+    let mut others = ports.iter().filter(|(other, ..)| other.bdf != port.bdf);
+    let found = others.find(|(_, above, bus)| above == parent && bus == root);
+    found.map(|(other, ..)| *other)
 }
 
 fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redirect {

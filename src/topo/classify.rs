@@ -4,26 +4,40 @@
 //! 2. One root bus and no bridge in common: PHB.
 //! 3. A bridge in common: PIX with at most one bridge between it and either device, else PXB.
 
-use crate::model::{Fact, Facts, PciClass, Place, Row, Why};
+use crate::model::{Bdf, Fact, Facts, PciClass, Place, Why};
 
-/// How two rows meet over PCI.
-pub fn class(facts: &Facts, a: &Row, b: &Row) -> Fact<PciClass> {
-    let place = |row: &Row| match row.bdf.and_then(|bdf| facts.device(bdf)) {
-        Some(device) => device.place.as_ref(),
-        None => Fact::Unknown(Why::NotCovered),
-    };
-    match (place(a), place(b)) {
+/// What of one end decides how it meets another.
+pub struct End<'a> {
+    /// Its PCI function.
+    pub bdf: Option<Bdf>,
+    /// Where that is.
+    pub place: Fact<&'a Place>,
+    /// Its NUMA node.
+    pub numa: Fact<Option<u32>>,
+}
+
+/// How two ends meet over PCI.
+pub fn class(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
+    match (&a.place, &b.place) {
         (Fact::Known(_), Fact::Known(_)) if a.bdf == b.bdf => Fact::Known(PciClass::Pix),
         (Fact::Known(here), Fact::Known(there)) if here.root == there.root => below_one_root(here, there),
         (Fact::Known(here), Fact::Known(there)) if here.rooted && there.rooted => across_roots(facts, a, b),
         // A bridge that the source does not tell of may be above both.
         (Fact::Known(_), Fact::Known(_)) => Fact::Unknown(Why::NotCovered),
-        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(why),
+        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
+    }
+}
+
+/// How many bridges, from the root on, are above both places.
+pub fn bridges_in_common(a: &Place, b: &Place) -> usize {
+    match a.root == b.root {
+        true => a.bridges.iter().zip(&b.bridges).take_while(|(a, b)| a == b).count(),
+        false => 0,
     }
 }
 
 fn below_one_root(a: &Place, b: &Place) -> Fact<PciClass> {
-    let common = a.bridges.iter().zip(&b.bridges).take_while(|(a, b)| a == b).count();
+    let common = bridges_in_common(a, b);
     let between = (a.bridges.len() - common).max(b.bridges.len() - common);
     match (common, between) {
         (0, _) if !(a.rooted && b.rooted) => Fact::Unknown(Why::NotCovered),
@@ -34,7 +48,7 @@ fn below_one_root(a: &Place, b: &Place) -> Fact<PciClass> {
 }
 
 /// Where the kernel names no node, new drivers print NODE (WRX90, 575.51.03); 535 printed SYS.
-fn across_roots(facts: &Facts, a: &Row, b: &Row) -> Fact<PciClass> {
+fn across_roots(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
     if facts.numa.known().is_some_and(|nodes| nodes.len() == 1) {
         return Fact::Known(PciClass::Node);
     }

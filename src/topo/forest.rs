@@ -9,6 +9,8 @@ pub struct Forest<'a> {
     devices: &'a [PciDevice],
     roots: BTreeMap<RootBus, Vec<usize>>,
     children: BTreeMap<Bdf, Vec<usize>>,
+    /// What each function is, in the order of the functions: a path asks it of every hop.
+    roles: Vec<Role>,
 }
 
 /// What a function is on a path.
@@ -54,17 +56,37 @@ impl<'a> Forest<'a> {
                 }
             }
         }
-        Self {
+        let mut forest = Self {
             devices,
             roots,
             children,
+            roles: Vec::new(),
+        };
+        forest.roles = forest.roles();
+        forest
+    }
+
+    /// The role of every function: what is nearer to the root comes first, because a role follows from the parent's.
+    fn roles(&self) -> Vec<Role> {
+        let depth = |device: &PciDevice| device.place.known().map_or(0, |place| place.bridges.len());
+        let mut order: Vec<usize> = (0..self.devices.len()).collect();
+        order.sort_by_key(|at| depth(&self.devices[*at]));
+        let mut roles = vec![Role::Endpoint; self.devices.len()];
+        for at in order {
+            let device = &self.devices[at];
+            let parent = self.parent(device).and_then(|parent| self.position(parent.bdf));
+            roles[at] = self.judge(device, parent.map(|parent| roles[parent]));
         }
+        roles
+    }
+
+    fn position(&self, bdf: Bdf) -> Option<usize> {
+        self.devices.binary_search_by_key(&bdf, |device| device.bdf).ok()
     }
 
     /// A function by its address.
     pub fn device(&self, bdf: Bdf) -> Option<&'a PciDevice> {
-        let at = self.devices.binary_search_by_key(&bdf, |device| device.bdf).ok()?;
-        self.devices.get(at)
+        self.devices.get(self.position(bdf)?)
     }
 
     /// The root buses and what sits on them.
@@ -95,9 +117,15 @@ impl<'a> Forest<'a> {
         })
     }
 
-    /// What a function is, judged by its parent: QEMU's root ports below a switch are its downstream ports, and say
-    /// otherwise of themselves.
+    /// What a function is.
     pub fn role(&self, device: &PciDevice) -> Role {
+        let role = self.position(device.bdf).and_then(|at| self.roles.get(at));
+        role.copied().unwrap_or(Role::Endpoint)
+    }
+
+    /// What a function is, judged by what its parent is: QEMU's root ports below a switch are its downstream ports, and say
+    /// otherwise of themselves.
+    fn judge(&self, device: &PciDevice, parent: Option<Role>) -> Role {
         let has_children = self.children.contains_key(&device.bdf);
         if !has_children && !device.ids.known().is_some_and(|ids| ids.is_bridge()) {
             return Role::Endpoint;
@@ -105,7 +133,7 @@ impl<'a> Forest<'a> {
         if let Some(PortType::PcieToPci | PortType::PciToPcie) = device.config.express.present().map(|e| e.port) {
             return Role::Bridge;
         }
-        match self.parent(device).map(|parent| self.role(parent)) {
+        match parent {
             None if is_on_a_root_bus(device) => Role::RootPort,
             // Above it is something that the source does not tell of: then it is what it says of itself.
             None | Some(Role::Unplaced) => match device.config.express.present().map(|express| express.port) {

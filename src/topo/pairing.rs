@@ -1,11 +1,17 @@
 //! For each GPU its best NIC, for each NIC its best GPU, and what the pair is worth.
 
-use crate::model::{Fact, Facts, Kind, Match, PciClass, Row, Topology, Verdict};
+use std::cmp::Reverse;
 
-use super::forest::Forest;
-use super::path;
+use super::Topology;
+use super::classify::bridges_in_common;
+use super::nearest::Partners;
+use crate::model::{Fact, Facts, Kind, Match, PciClass, Row, Verdict};
+
+/// How many of the nearest partners are looked at where there are too many rows to compute all pairs of.
+const MAX_CANDIDATES: usize = 64;
 
 /// A partner: how near it is, how much the way carries, and its row.
+#[derive(Clone, Copy)]
 struct Candidate {
     row: usize,
     /// 0 the nearest.
@@ -15,14 +21,23 @@ struct Candidate {
     down: bool,
 }
 
+impl Candidate {
+    /// Candidates with the same rank are equally near; the least is the best.
+    fn rank(&self) -> (u8, bool, Reverse<u64>) {
+        (self.distance, self.down, Reverse(self.bandwidth))
+    }
+}
+
 /// The matches of all GPUs, then of all NICs.
-pub fn matches(facts: &Facts, forest: &Forest<'_>, topology: &Topology) -> Vec<Match> {
+pub fn matches(topology: &Topology<'_>) -> Vec<Match> {
+    let legs: Vec<Leg> = (0..topology.rows.len()).map(|row| leg(topology, row)).collect();
     let of = |mine: Kind, theirs: Kind| {
+        let partners = Partners::new(topology, theirs);
         let mut taken = vec![0_usize; topology.rows.len()];
         let rows: Vec<usize> = topology.rows_of(mine).map(|(at, _)| at).collect();
         rows.into_iter()
             .map(|row| {
-                let found = one(facts, forest, topology, row, theirs, &taken);
+                let found = one(topology, &legs, &partners, (row, theirs), &taken);
                 if let Some(pick) = found.pick {
                     taken[pick] += 1;
                 }
@@ -35,35 +50,60 @@ pub fn matches(facts: &Facts, forest: &Forest<'_>, topology: &Topology) -> Vec<M
     matches
 }
 
-fn one(facts: &Facts, forest: &Forest<'_>, topology: &Topology, row: usize, theirs: Kind, taken: &[usize]) -> Match {
+fn one(
+    topology: &Topology<'_>,
+    legs: &[Leg],
+    partners: &Partners<'_>,
+    (row, theirs): (usize, Kind),
+    taken: &[usize],
+) -> Match {
     let me = &topology.rows[row];
-    let mut candidates: Vec<Candidate> = topology
-        .rows_of(theirs)
-        .filter(|(_, other)| !me.software && !other.software)
-        .filter_map(|(at, other)| candidate(facts, forest, topology, row, at, other))
-        .collect();
-    candidates.sort_by_key(|c| (c.distance, c.down, std::cmp::Reverse(c.bandwidth), c.row));
-    let Some(nearest) = candidates.first() else {
+    let candidates = nearest(topology, legs, partners, row);
+    let Some(rank) = candidates.iter().map(Candidate::rank).min() else {
         return nobody(topology, row, theirs);
     };
-    let best: Vec<&Candidate> = candidates
-        .iter()
-        .take_while(|c| (c.distance, c.down, c.bandwidth) == (nearest.distance, nearest.down, nearest.bandwidth))
-        .collect();
-    let pick = best.iter().min_by_key(|c| (taken[c.row], c.row)).map(|c| c.row);
-    let partner = &topology.rows[pick.unwrap_or(nearest.row)];
-    let (verdict, reason) = judge(me, partner, nearest.class);
+    let best: Vec<&Candidate> = candidates.iter().filter(|c| c.rank() == rank).collect();
+    let Some(pick) = best.iter().min_by_key(|c| (taken[c.row], c.row)) else {
+        return nobody(topology, row, theirs);
+    };
+    let partner = &topology.rows[pick.row];
+    let (verdict, reason) = judge(me, partner, best.first().map_or(pick.class, |first| first.class));
     Match {
         row,
-        best: best.iter().map(|c| c.row).collect(),
-        pick,
+        best: match topology.has_all_pairs() {
+            true => best.iter().map(|c| c.row).collect(),
+            false => vec![pick.row],
+        },
+        pick: Some(pick.row),
         verdict,
         reason: format!("{} to {}: {reason}", me.name, partner.name),
-        advice: (verdict == Verdict::Bad).then(|| advice(facts, me, partner)),
+        advice: (verdict == Verdict::Bad).then(|| advice(topology.facts, me, partner)),
     }
 }
 
-fn nobody(topology: &Topology, row: usize, theirs: Kind) -> Match {
+/// The candidates of the first level that has any, in the order of their rows.
+fn nearest(topology: &Topology<'_>, legs: &[Leg], partners: &Partners<'_>, row: usize) -> Vec<Candidate> {
+    let most = match topology.has_all_pairs() {
+        true => usize::MAX,
+        false => MAX_CANDIDATES,
+    };
+    if topology.rows[row].software {
+        return Vec::new();
+    }
+    for level in partners.levels(row) {
+        let rows = level.into_iter().flatten();
+        let found = rows.filter_map(|at| candidate(topology, legs, row, *at));
+        let mut candidates: Vec<Candidate> = found.take(most).collect();
+        if !candidates.is_empty() {
+            candidates.sort_unstable_by_key(|candidate| candidate.row);
+            candidates.dedup_by_key(|candidate| candidate.row);
+            return candidates;
+        }
+    }
+    Vec::new()
+}
+
+fn nobody(topology: &Topology<'_>, row: usize, theirs: Kind) -> Match {
     let name = &topology.rows[row].name;
     let others = topology.rows_of(theirs).count();
     let reason = match (theirs, others, topology.rows[row].software) {
@@ -82,19 +122,9 @@ fn nobody(topology: &Topology, row: usize, theirs: Kind) -> Match {
     }
 }
 
-fn candidate(
-    facts: &Facts,
-    forest: &Forest<'_>,
-    topology: &Topology,
-    row: usize,
-    at: usize,
-    other: &Row,
-) -> Option<Candidate> {
-    let class = *topology.pair(row, at)?.pci.known()?;
-    let me = &topology.rows[row];
-    let bandwidth = path::between(facts, forest, topology, row, at)
-        .ok()
-        .and_then(|path| path.bottleneck.known().map(|b| b.bytes_per_second));
+fn candidate(topology: &Topology<'_>, legs: &[Leg], row: usize, at: usize) -> Option<Candidate> {
+    let class = topology.class(row, at)?;
+    let (me, other) = (&topology.rows[row], &topology.rows[at]);
     Some(Candidate {
         row: at,
         distance: match class {
@@ -106,9 +136,52 @@ fn candidate(
             PciClass::Sys => 4,
         },
         class,
-        bandwidth: bandwidth.unwrap_or(0),
+        bandwidth: bandwidth(topology, legs, row, at),
         down: other.active == Some(false),
     })
+}
+
+/// What the narrowest link carries between a device and the bridge with this many above it: by that number, in bytes a
+/// second. No link is `u64::MAX`, and what is not known 0.
+type Leg = Vec<u64>;
+
+fn leg(topology: &Topology<'_>, row: usize) -> Leg {
+    let Some((device, place)) = topology
+        .device(row)
+        .and_then(|device| Some((device, device.place.known()?)))
+    else {
+        return Vec::new();
+    };
+    let link = |bdf| match topology
+        .forest
+        .device(bdf)
+        .map(|device| topology.forest.link_above(device))
+    {
+        Some(Fact::Known(Some(link))) => link.bandwidth().unwrap_or(0),
+        Some(Fact::Known(None)) => u64::MAX,
+        Some(Fact::Unknown(_)) | None => 0,
+    };
+    let mut narrowest = link(device.bdf);
+    let mut leg = vec![narrowest];
+    for bridge in place.bridges.iter().rev() {
+        narrowest = narrowest.min(link(*bridge));
+        leg.push(narrowest);
+    }
+    leg.reverse();
+    leg
+}
+
+/// What the narrowest link between two rows carries; 0 where that is not known.
+fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
+    let ends = [a, b].map(|row| topology.end(row).and_then(|end| Some((end.bdf?, end.place.known()?))));
+    let [Some((first, here)), Some((last, there))] = ends else {
+        return 0;
+    };
+    let common = bridges_in_common(here, there);
+    match (legs[a].get(common), legs[b].get(common)) {
+        (Some(up), Some(down)) if first != last && up.min(down) != &u64::MAX => *up.min(down),
+        _ => 0,
+    }
 }
 
 /// A coherent GPU reaches the NICs of its own socket over NVLink-C2C, whatever class the PCI tree gives.

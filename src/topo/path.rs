@@ -1,81 +1,135 @@
 //! The way from one device to another, hop by hop, with its narrowest link.
 
-use crate::model::{Bdf, Bottleneck, Fact, Facts, Hop, Meeting, Path, PciDevice, Row, Topology, Why};
+use std::collections::BTreeMap;
 
-use super::classify::class;
+use super::Topology;
+use super::classify::bridges_in_common;
 use super::forest::Forest;
+use crate::model::{Bdf, Bottleneck, Fact, Hop, Meeting, Path, PciDevice, Place, Row, Why};
 
-/// The path between two rows with its narrowest link; an error in words where there is none to show.
-pub fn between(facts: &Facts, forest: &Forest<'_>, topology: &Topology, a: usize, b: usize) -> Result<Path, String> {
-    let mut path = route(facts, forest, topology, a, b)?;
-    let turn = path.meeting;
-    let legs = path.hops.iter().filter(|hop| turn != Meeting::Bridge(hop.bdf));
-    path.bottleneck = bottleneck(facts, topology, legs, [a, b]);
-    Ok(path)
+/// The narrowest link of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Narrowest {
+    /// The device below that link.
+    pub below: Bdf,
+    /// Bytes a second one way, before packet headers.
+    pub bytes_per_second: u64,
 }
 
-/// The path alone: who shares its narrowest link is dear to find, where every pair is looked at.
-pub fn route(facts: &Facts, forest: &Forest<'_>, topology: &Topology, a: usize, b: usize) -> Result<Path, String> {
-    let (Some(from), Some(to)) = (topology.rows.get(a), topology.rows.get(b)) else {
-        return Err("there is no such row".to_owned());
-    };
-    if a == b {
-        return Err(format!("{} and {} are the same device", from.name, to.name));
+impl Topology<'_> {
+    /// The path between two rows with its narrowest link; an error in words where there is none to show.
+    pub fn between(&self, a: usize, b: usize) -> Result<Path, String> {
+        let mut path = self.route(a, b)?;
+        path.bottleneck = narrowest(&path).map(|narrow| Bottleneck {
+            below: narrow.below,
+            bytes_per_second: narrow.bytes_per_second,
+            shared_with: self.sharers(narrow.below, [a, b]).map(|row| row.name.clone()).collect(),
+        });
+        Ok(path)
     }
-    let (first, last) = (located(facts, from)?, located(facts, to)?);
-    let class = class(facts, from, to);
-    if first.bdf == last.bdf {
-        return Err(format!(
-            "{} and {} are the same PCI function {}",
-            from.name, to.name, first.bdf
-        ));
-    }
-    let (Some(here), Some(there)) = (first.place.known(), last.place.known()) else {
-        return Err("their places in the PCI tree are not known".to_owned());
-    };
-    let common = match here.root == there.root {
-        true => here
-            .bridges
-            .iter()
-            .zip(&there.bridges)
-            .take_while(|(a, b)| a == b)
-            .count(),
-        false => 0,
-    };
-    let meeting = match here.bridges.get(..common).and_then(<[Bdf]>::last) {
-        Some(bridge) => Meeting::Bridge(*bridge),
-        None if !(here.rooted && there.rooted) => {
-            return Err("this source lacks the bridges above one of them, where they may meet".to_owned());
-        }
-        None if here.root == there.root => Meeting::HostBridge(here.root),
-        None => Meeting::Interconnect(here.root, there.root),
-    };
-    let up = std::iter::once(&first.bdf).chain(here.bridges[common..].iter().rev());
-    let down = there.bridges[common..].iter().chain(std::iter::once(&last.bdf));
-    let mut hops: Vec<Hop> = up.clone().chain(down).map(|bdf| hop(forest, *bdf)).collect();
-    if let Meeting::Bridge(bridge) = meeting {
-        // The link above the bridge where the legs meet is not on the way.
-        let turn = Hop {
-            link: Fact::Known(None),
-            ..hop(forest, bridge)
+
+    /// The path alone: who shares its narrowest link is dear to find, where every pair is looked at.
+    pub fn route(&self, a: usize, b: usize) -> Result<Path, String> {
+        let (Some(from), Some(to)) = (self.rows.get(a), self.rows.get(b)) else {
+            return Err("there is no such row".to_owned());
         };
-        hops.insert(up.count(), turn);
+        if a == b {
+            return Err(format!("{} and {} are the same device", from.name, to.name));
+        }
+        let (first, last) = (self.located(a, from)?, self.located(b, to)?);
+        let class = self.pair(a, b).map_or(Fact::Unknown(Why::NotCovered), |pair| pair.pci);
+        if first.bdf == last.bdf {
+            return Err(format!(
+                "{} and {} are the same PCI function {}",
+                from.name, to.name, first.bdf
+            ));
+        }
+        let (Some(here), Some(there)) = (first.place.known(), last.place.known()) else {
+            return Err("their places in the PCI tree are not known".to_owned());
+        };
+        let common = bridges_in_common(here, there);
+        let meeting = meeting(here, there)
+            .ok_or_else(|| "this source lacks the bridges above one of them, where they may meet".to_owned())?;
+        let forest = &self.forest;
+        let up = std::iter::once(&first.bdf).chain(here.bridges[common..].iter().rev());
+        let down = there.bridges[common..].iter().chain(std::iter::once(&last.bdf));
+        let mut hops: Vec<Hop> = up.clone().chain(down).map(|bdf| hop(forest, *bdf)).collect();
+        if let Meeting::Bridge(bridge) = meeting {
+            // The link above the bridge where the legs meet is not on the way.
+            let turn = Hop {
+                link: Fact::Known(None),
+                ..hop(forest, bridge)
+            };
+            hops.insert(up.count(), turn);
+        }
+        Ok(Path {
+            from: from.name.clone(),
+            to: to.name.clone(),
+            class,
+            hops,
+            meeting,
+            bottleneck: Fact::default(),
+        })
     }
-    Ok(Path {
-        from: from.name.clone(),
-        to: to.name.clone(),
-        class,
-        hops,
-        meeting,
-        bottleneck: Fact::default(),
-    })
+
+    /// The bridge at which two rows meet; none where they meet at the root complex, or it is not known where.
+    pub fn common_bridge(&self, a: usize, b: usize) -> Option<Bdf> {
+        let (a, b) = (self.device(a)?, self.device(b)?);
+        match meeting(a.place.known()?, b.place.known()?) {
+            Some(Meeting::Bridge(bridge)) if a.bdf != b.bdf => Some(bridge),
+            _ => None,
+        }
+    }
+
+    /// The rows whose traffic to the root goes over the link above a function, but for two.
+    pub fn sharers(&self, below: Bdf, ends: [usize; 2]) -> impl Iterator<Item = &Row> {
+        let rows = self.below.get_or_init(|| self.rows_below()).get(&below);
+        let others = rows.into_iter().flatten().filter(move |row| !ends.contains(row));
+        others.filter_map(|row| self.rows.get(*row))
+    }
+
+    /// How many those are.
+    pub fn sharer_count(&self, below: Bdf, ends: [usize; 2]) -> usize {
+        let rows = self.below.get_or_init(|| self.rows_below()).get(&below);
+        let rows = rows.map_or(&[][..], Vec::as_slice);
+        rows.len() - ends.iter().filter(|end| rows.binary_search(end).is_ok()).count()
+    }
+
+    /// The rows that are a function or sit below it, by that function and in their order.
+    fn rows_below(&self) -> BTreeMap<Bdf, Vec<usize>> {
+        let mut below: BTreeMap<Bdf, Vec<usize>> = BTreeMap::new();
+        for row in 0..self.rows.len() {
+            let Some(device) = self.device(row) else {
+                continue;
+            };
+            let bridges = device.place.known().into_iter().flat_map(|place| &place.bridges);
+            for bdf in bridges.chain([&device.bdf]) {
+                let rows = below.entry(*bdf).or_default();
+                // Links written by hand may name a bridge twice.
+                if rows.last() != Some(&row) {
+                    rows.push(row);
+                }
+            }
+        }
+        below
+    }
+
+    fn located(&self, at: usize, row: &Row) -> Result<&PciDevice, String> {
+        self.device(at).ok_or_else(|| {
+            let Row { name, label, .. } = row;
+            format!("{name} ({label}) is not on the PCI bus: it runs over a network device that has no PCI function")
+        })
+    }
 }
 
-fn located<'a>(facts: &'a Facts, row: &Row) -> Result<&'a PciDevice, String> {
-    row.bdf.and_then(|bdf| facts.device(bdf)).ok_or_else(|| {
-        let Row { name, label, .. } = row;
-        format!("{name} ({label}) is not on the PCI bus: it runs over a network device that has no PCI function")
-    })
+/// Where two places meet; none where that is above all that the source tells of.
+fn meeting(a: &Place, b: &Place) -> Option<Meeting> {
+    match a.bridges.get(..bridges_in_common(a, b)).and_then(<[Bdf]>::last) {
+        Some(bridge) => Some(Meeting::Bridge(*bridge)),
+        None if !(a.rooted && b.rooted) => None,
+        None if a.root == b.root => Some(Meeting::HostBridge(a.root)),
+        None => Some(Meeting::Interconnect(a.root, b.root)),
+    }
 }
 
 fn hop(forest: &Forest<'_>, bdf: Bdf) -> Hop {
@@ -99,49 +153,25 @@ fn hop(forest: &Forest<'_>, bdf: Bdf) -> Hop {
     }
 }
 
-fn bottleneck<'a>(
-    facts: &Facts,
-    topology: &Topology,
-    legs: impl Iterator<Item = &'a Hop>,
-    ends: [usize; 2],
-) -> Fact<Bottleneck> {
-    let mut narrowest: Option<(&Hop, u64)> = None;
-    for hop in legs {
+/// The narrowest link of a path; unknown where a link on the way is.
+pub fn narrowest(path: &Path) -> Fact<Narrowest> {
+    let mut narrowest: Option<Narrowest> = None;
+    for hop in path.hops.iter().filter(|hop| path.meeting != Meeting::Bridge(hop.bdf)) {
         let bandwidth = match hop.link {
             Fact::Known(Some(link)) => link.bandwidth(),
             Fact::Known(None) => continue,
             Fact::Unknown(why) => return Fact::Unknown(why),
         };
-        let Some(bandwidth) = bandwidth else {
+        let Some(bytes_per_second) = bandwidth else {
             return Fact::Unknown(Why::Broken);
         };
-        if narrowest.is_none_or(|(_, least)| bandwidth < least) {
-            narrowest = Some((hop, bandwidth));
+        if narrowest.is_none_or(|least| bytes_per_second < least.bytes_per_second) {
+            narrowest = Some(Narrowest {
+                below: hop.bdf,
+                bytes_per_second,
+            });
         }
     }
-    let Some((hop, bytes_per_second)) = narrowest else {
-        // Devices integrated into the root complex have no link.
-        return Fact::Unknown(Why::NotCovered);
-    };
-    let shares = |row: &Row| {
-        let device = row.bdf.and_then(|bdf| facts.device(bdf));
-        device.is_some_and(|device| {
-            device.bdf == hop.bdf
-                || device
-                    .place
-                    .known()
-                    .is_some_and(|place| place.bridges.contains(&hop.bdf))
-        })
-    };
-    Fact::Known(Bottleneck {
-        below: hop.bdf,
-        bytes_per_second,
-        shared_with: topology
-            .rows
-            .iter()
-            .enumerate()
-            .filter(|(at, row)| !ends.contains(at) && shares(row))
-            .map(|(_, row)| row.name.clone())
-            .collect(),
-    })
+    // Devices integrated into the root complex have no link.
+    narrowest.map_or(Fact::Unknown(Why::NotCovered), Fact::Known)
 }

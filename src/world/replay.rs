@@ -28,7 +28,7 @@ impl Replay {
         if let Some(value) = recorded.and_then(value) {
             return Ok(value);
         }
-        let error = |asked: Question| Some((asked, failed(recorded?.errors.get(&asked)?)));
+        let error = |asked: Question| Some((asked, failed(recorded?.errors.get(asked)?)));
         let (asked, source) = error(asked)
             // A file that could not be opened could not be read.
             .or_else(|| error(Question::Open).filter(|_| asked == Question::Read))
@@ -125,7 +125,7 @@ impl OpenFile for Open {
 
 impl Open {
     fn lost(&self, recorded: &Recorded) -> io::Error {
-        recorded.errors.get(&Question::Part).map_or_else(not_held, failed)
+        recorded.errors.get(Question::Part).map_or_else(not_held, failed)
     }
 }
 

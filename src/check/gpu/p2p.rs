@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::reading::{cuda, nvml};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
-use crate::model::{Bdf, ComputeCapability, Fact, NvmlPair, P2pCapability, P2pStatus, Why};
+use crate::model::{Bdf, ComputeCapability, CudaGpu, CudaPair, Fact, NvmlGpu, NvmlPair, P2pCapability, P2pStatus, Why};
 
 const SOURCE: &str = "nvmlDeviceGetP2PStatus";
 /// The first CUDA that looks at IOMMU and ACS itself.
@@ -41,20 +41,21 @@ pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let (Err(gap), Err(_)) = (nvml(ctx), cuda(ctx)) {
         return vec![gap.unknown("machine")];
     }
+    let said = Said::new(ctx);
     let mut groups: BTreeMap<Grant, Vec<(Bdf, Bdf)>> = BTreeMap::new();
     for (at, a) in gpus.iter().enumerate() {
         for b in gpus.iter().skip(at + 1) {
-            groups.entry(grant(ctx, *a, *b)).or_default().push((*a, *b));
+            groups.entry(grant(ctx, &said, *a, *b)).or_default().push((*a, *b));
         }
     }
     let all = groups.len() == 1;
     groups
         .into_iter()
-        .map(|(grant, pairs)| judge(ctx, grant, &pairs, all))
+        .map(|(grant, pairs)| judge(ctx, &said, grant, &pairs, all))
         .collect()
 }
 
-fn judge(ctx: &Ctx<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all: bool) -> Judgement {
+fn judge(ctx: &Ctx<'_>, said: &Said<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all: bool) -> Judgement {
     let subject = match all && pairs.len() > 1 {
         true => format!("all {} pairs of GPUs", pairs.len()),
         false => words::list(
@@ -67,7 +68,7 @@ fn judge(ctx: &Ctx<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all: bool) -> Judgem
     match grant {
         Grant::Granted => {
             let judgement = Judgement::pass(subject, "The driver grants peer-to-peer, both ways.");
-            let asked = pairs.iter().all(|(a, b)| access(ctx, *a, *b).0.known().is_some());
+            let asked = pairs.iter().all(|(a, b)| said.access(*a, *b).0.known().is_some());
             match asked {
                 true => judgement.evidence(format!("{SOURCE}, cuDeviceCanAccessPeer"), "OK, 1 both ways"),
                 false => judgement.evidence(SOURCE, "OK for reads and writes"),
@@ -89,10 +90,10 @@ fn judge(ctx: &Ctx<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all: bool) -> Judgem
 }
 
 /// CUDA's word counts, for it is CUDA that is asked for the mapping. NVML says why.
-fn grant(ctx: &Ctx<'_>, a: Bdf, b: Bdf) -> Grant {
-    let status = status(ctx, a, b);
-    let access = access(ctx, a, b);
-    let refused = |access| Grant::Refused(refusal(ctx, (a, b), access, status));
+fn grant(ctx: &Ctx<'_>, said: &Said<'_>, a: Bdf, b: Bdf) -> Grant {
+    let status = said.status(a, b);
+    let access = said.access(a, b);
+    let refused = |access| Grant::Refused(refusal(ctx, said, (a, b), access, status));
     match (&access, status) {
         ((Fact::Known(true), Fact::Known(true)), _) => Grant::Granted,
         ((Fact::Known(false), _) | (_, Fact::Known(false)), _) => refused(&access),
@@ -105,12 +106,13 @@ fn grant(ctx: &Ctx<'_>, a: Bdf, b: Bdf) -> Grant {
 
 fn refusal(
     ctx: &Ctx<'_>,
+    said: &Said<'_>,
     (a, b): (Bdf, Bdf),
     access: &(Fact<bool>, Fact<bool>),
     status: Option<(P2pStatus, P2pStatus)>,
 ) -> Refusal {
     let worst = status.map(|(read, write)| if read == P2pStatus::Ok { write } else { read });
-    let (because, advice) = why(ctx, (a, b), access, worst);
+    let (because, advice) = why(ctx, said, (a, b), access, worst);
     let shown = |fact: &Fact<bool>| match fact {
         Fact::Known(true) => "1",
         Fact::Known(false) => "0",
@@ -130,16 +132,17 @@ fn refusal(
 /// Why NVML and CUDA refuse, as far as they tell, and what helps.
 fn why(
     ctx: &Ctx<'_>,
+    said: &Said<'_>,
     pair: (Bdf, Bdf),
     access: &(Fact<bool>, Fact<bool>),
     status: Option<P2pStatus>,
 ) -> (String, String) {
     let because = |because: &str, advice: &str| (because.to_owned(), advice.to_owned());
     let guest = ctx.facts.platform.is_guest();
-    if is_mig(ctx, pair) {
+    if said.is_mig(pair) {
         return because("MIG is on", "nvidia-smi -mig 0 on both, once no instance is in use");
     }
-    if is_ancient(ctx, pair) {
+    if said.is_ancient(pair) {
         return because(
             "a GPU of compute capability below 2.0 has none",
             "use GPUs of the Fermi generation or later",
@@ -204,51 +207,73 @@ fn looks_at_topology(ctx: &Ctx<'_>) -> bool {
     })
 }
 
-fn is_mig(ctx: &Ctx<'_>, (a, b): (Bdf, Bdf)) -> bool {
-    nvml(ctx).is_ok_and(|nvml| {
-        let mut gpus = nvml.gpus.iter().filter(|gpu| gpu.bdf == a || gpu.bdf == b);
-        gpus.any(|gpu| gpu.mig == Fact::Known(true))
-    })
+/// What NVML and CUDA said of pairs, by the GPUs' addresses.
+#[derive(Default)]
+struct Said<'a> {
+    nvml: BTreeMap<Bdf, &'a NvmlGpu>,
+    statuses: BTreeMap<(u32, u32), &'a NvmlPair>,
+    cuda: BTreeMap<Bdf, &'a CudaGpu>,
+    accesses: BTreeMap<(u32, u32), &'a CudaPair>,
 }
 
-fn is_ancient(ctx: &Ctx<'_>, (a, b): (Bdf, Bdf)) -> bool {
-    cuda(ctx).is_ok_and(|cuda| {
-        let mut gpus = cuda.gpus.iter().filter(|gpu| gpu.bdf == Some(a) || gpu.bdf == Some(b));
+impl<'a> Said<'a> {
+    fn new(ctx: &Ctx<'a>) -> Self {
+        let mut said = Self::default();
+        if let Ok(nvml) = nvml(ctx) {
+            for gpu in &nvml.gpus {
+                said.nvml.entry(gpu.bdf).or_insert(gpu);
+            }
+            for pair in &nvml.pairs {
+                // It answers for both ways.
+                let ends = (pair.from.min(pair.to), pair.from.max(pair.to));
+                said.statuses.entry(ends).or_insert(pair);
+            }
+        }
+        if let Ok(cuda) = cuda(ctx) {
+            for gpu in &cuda.gpus {
+                gpu.bdf.map(|bdf| said.cuda.entry(bdf).or_insert(gpu));
+            }
+            for pair in &cuda.pairs {
+                said.accesses.entry((pair.from, pair.to)).or_insert(pair);
+            }
+        }
+        said
+    }
+
+    /// NVML's status of reads and writes.
+    fn status(&self, a: Bdf, b: Bdf) -> Option<(P2pStatus, P2pStatus)> {
+        let (a, b) = (self.nvml.get(&a)?.index, self.nvml.get(&b)?.index);
+        let pair = self.statuses.get(&(a.min(b), a.max(b)))?;
+        let of = |capability| pair.p2p.get(&capability)?.known().copied();
+        Some((of(P2pCapability::Read)?, of(P2pCapability::Write)?))
+    }
+
+    /// CUDA's word for both ways.
+    fn access(&self, a: Bdf, b: Bdf) -> (Fact<bool>, Fact<bool>) {
+        let (Some(a), Some(b)) = (self.cuda.get(&a), self.cuda.get(&b)) else {
+            return (Fact::default(), Fact::default());
+        };
+        let way = |from, to| {
+            let pair = self.accesses.get(&(from, to));
+            pair.map_or(Fact::default(), |pair| pair.can_access.clone())
+        };
+        (way(a.ordinal, b.ordinal), way(b.ordinal, a.ordinal))
+    }
+
+    fn is_mig(&self, (a, b): (Bdf, Bdf)) -> bool {
+        let gpus = [self.nvml.get(&a), self.nvml.get(&b)];
+        gpus.into_iter().flatten().any(|gpu| gpu.mig == Fact::Known(true))
+    }
+
+    fn is_ancient(&self, (a, b): (Bdf, Bdf)) -> bool {
+        let mut gpus = [self.cuda.get(&a), self.cuda.get(&b)].into_iter().flatten();
         gpus.any(|gpu| gpu.compute.known().is_some_and(|compute| *compute < FERMI))
-    })
-}
-
-/// NVML's status of reads and writes; it answers for both ways.
-fn status(ctx: &Ctx<'_>, a: Bdf, b: Bdf) -> Option<(P2pStatus, P2pStatus)> {
-    let nvml = nvml(ctx).ok()?;
-    let index = |bdf| nvml.gpus.iter().find(|gpu| gpu.bdf == bdf).map(|gpu| gpu.index);
-    let (a, b) = (index(a)?, index(b)?);
-    let is = |pair: &&NvmlPair| (pair.from, pair.to) == (a, b) || (pair.from, pair.to) == (b, a);
-    let pair = nvml.pairs.iter().find(is)?;
-    let of = |capability| pair.p2p.get(&capability)?.known().copied();
-    Some((of(P2pCapability::Read)?, of(P2pCapability::Write)?))
-}
-
-/// CUDA's word for both ways.
-fn access(ctx: &Ctx<'_>, a: Bdf, b: Bdf) -> (Fact<bool>, Fact<bool>) {
-    let unknown = || (Fact::default(), Fact::default());
-    let Ok(cuda) = cuda(ctx) else {
-        return unknown();
-    };
-    let ordinal = |bdf| cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf)).map(|gpu| gpu.ordinal);
-    let (Some(a), Some(b)) = (ordinal(a), ordinal(b)) else {
-        return unknown();
-    };
-    let way = |from, to| {
-        let pair = cuda.pairs.iter().find(|pair| (pair.from, pair.to) == (from, to));
-        pair.map_or(Fact::default(), |pair| pair.can_access.clone())
-    };
-    (way(a, b), way(b, a))
+    }
 }
 
 /// A GPU's short name, as in a pair's.
 fn name(ctx: &Ctx<'_>, bdf: Bdf) -> String {
-    let row = ctx.topology.rows.iter().find(|row| row.bdf == Some(bdf));
+    let row = ctx.topology.row_at(bdf).and_then(|row| ctx.topology.rows.get(row));
     row.map_or(bdf.to_string(), |row| row.name.clone())
 }
 

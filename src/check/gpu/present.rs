@@ -100,7 +100,7 @@ pub fn bound(ctx: &Ctx<'_>, gpu: &PciDevice) -> Fact<Option<String>> {
 }
 
 fn model(ctx: &Ctx<'_>, gpu: &PciDevice) -> String {
-    let row = ctx.topology.rows.iter().find(|row| row.bdf == Some(gpu.bdf));
+    let row = ctx.topology.row_at(gpu.bdf).and_then(|row| ctx.topology.rows.get(row));
     match (row.filter(|row| !row.label.is_empty()), gpu.ids.known()) {
         (Some(row), _) => row.label.clone(),
         (None, Some(ids)) => ids.to_string(),

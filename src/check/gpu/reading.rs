@@ -1,6 +1,8 @@
 //! What the checks of this family ask again and again: each GPU of this machine, and what NVML and CUDA say of it.
 
-use crate::check::{Ctx, Judgement, Rule, passthrough, unknown_if, words};
+use std::collections::HashMap;
+
+use crate::check::{Ctx, Judgement, Rule, passthrough, unknown_if};
 use crate::model::{Bdf, Cuda, CudaGpu, CudaOutcome, Fact, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why};
 
 /// CUDA's library.
@@ -13,18 +15,28 @@ pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judge
         return vec![unknown];
     }
     let mut judgements: Vec<Judgement> = Vec::new();
+    // By all that is said but the subject.
+    let mut shared: HashMap<Judgement, usize> = HashMap::new();
     for judgement in passthrough::own_gpus(ctx.facts).map(judge) {
-        let shared = matches!(judgement.rule, Rule::Holds | Rule::Unknown | Rule::Skipped);
-        let same = |other: &&mut Judgement| {
-            let other = Judgement {
-                subject: judgement.subject.clone(),
-                ..(**other).clone()
-            };
-            shared && other == judgement
+        if !matches!(judgement.rule, Rule::Holds | Rule::Unknown | Rule::Skipped) {
+            judgements.push(judgement);
+            continue;
+        }
+        let Judgement { subject, .. } = judgement;
+        let said = Judgement {
+            subject: String::new(),
+            ..judgement
         };
-        match judgements.iter_mut().find(same) {
-            Some(other) => other.subject = words::list([&other.subject, &judgement.subject]),
-            None => judgements.push(judgement),
+        match shared.get(&said) {
+            Some(other) => {
+                let subjects = &mut judgements[*other].subject;
+                subjects.push_str(", ");
+                subjects.push_str(&subject);
+            }
+            None => {
+                shared.insert(said.clone(), judgements.len());
+                judgements.push(Judgement { subject, ..said });
+            }
         }
     }
     judgements

@@ -83,7 +83,7 @@ fn subject(ctx: &Ctx<'_>, gpu: &GpuMapping) -> String {
     let Some(bdf) = gpu.bdf else {
         return format!("CUDA device {}", gpu.ordinal);
     };
-    let row = ctx.topology.rows.iter().find(|row| row.bdf == Some(bdf));
+    let row = ctx.topology.row_at(bdf).and_then(|row| ctx.topology.rows.get(row));
     match row {
         Some(row) => format!("{} ({bdf})", row.name),
         None => bdf.to_string(),

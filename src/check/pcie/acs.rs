@@ -1,11 +1,12 @@
 //! pcie.acs: no port on the way of a pair sends its traffic up to the root complex.
 
-use super::iommu::is_translated;
+use std::collections::BTreeMap;
+
 use super::ports::{Redirecting, ports};
 use super::{Ctx, boot, is_grace};
 use crate::check::{Judgement, passthrough, unknown_if, words};
 use crate::model::{Bdf, Fact, Severity, Why};
-use crate::topo;
+use crate::topo::{self, MAX_PATHS};
 
 /// Each port that redirects; one judgement for all that do not.
 pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -19,6 +20,9 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )];
     }
     let found = ports(ctx);
+    if found.too_many {
+        return vec![too_many()];
+    }
     if found.pairs == 0 && found.lost.is_empty() && ctx.facts.partial {
         let source = "the PCI functions that the text leaves out";
         return vec![Judgement::unknown("machine", Why::NotCovered, source)];
@@ -32,8 +36,14 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if is_grace(ctx) {
         return vec![grace(ctx, found.clean.iter().chain(found.redirecting.keys()))];
     }
+    let held = Held::new(ctx);
     let mut judgements: Vec<Judgement> = Vec::new();
-    judgements.extend(found.redirecting.iter().map(|(port, what)| redirects(ctx, *port, what)));
+    judgements.extend(
+        found
+            .redirecting
+            .iter()
+            .map(|(port, what)| redirects(ctx, *port, what, &held)),
+    );
     for why in [Why::Denied, Why::NotCovered, Why::Broken, Why::TimedOut] {
         let these = found.unknown.iter().filter(|(_, of)| **of == why);
         let names: Vec<String> = these.map(|(port, _)| port.to_string()).collect();
@@ -71,12 +81,19 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
     judgements
 }
 
-fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting) -> Judgement {
+/// More pairs than gdr computes the paths of: of none is said that nothing redirects it.
+pub fn too_many() -> Judgement {
+    let message =
+        format!("cannot determine: there are more than {MAX_PATHS} pairs of devices, and gdr follows no more paths");
+    Judgement::undetermined("machine", message).needs("a source with the devices of one machine alone")
+}
+
+fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judgement {
     let role = ctx
         .forest
         .device(port)
         .map_or("port", |device| ctx.forest.role(device).phrase());
-    let (bits, pairs) = (what.bits.join(", "), some(&what.pairs));
+    let (bits, pairs) = (what.bits.join(", "), some(what));
     let verb = topo::verb(&what.bits);
     let effect = match what.weight {
         // PCIe 6.12.3: without request redirect, what egress control stops is an access violation.
@@ -93,8 +110,7 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting) -> Judgement {
         }
     };
     let mut message = format!("The {role} {port} {verb} ({bits}) the traffic of {pairs}: {effect}.");
-    let translated = what.ends.iter().any(|end| is_translated(ctx, *end));
-    if translated {
+    if what.translated {
         message.push_str(
             " The IOMMU translates these devices' addresses, so clearing the bits alone gains nothing: see pcie.iommu.",
         );
@@ -102,7 +118,7 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting) -> Judgement {
     if let Some(promise) = boot::promise(ctx, port) {
         message.push_str(&promise);
     }
-    let held = held_below(ctx, port);
+    let held = held.below(port);
     let judgement = match held.is_empty() {
         true => {
             let value = what.cleared;
@@ -137,27 +153,34 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting) -> Judgement {
     )
 }
 
-/// The first pairs, and how many more there are: sixteen devices make a hundred.
-fn some(pairs: &[String]) -> String {
-    const SHOWN: usize = 4;
-    let shown = pairs
-        .iter()
-        .take(SHOWN)
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join("; ");
-    match pairs.len().saturating_sub(SHOWN) {
+/// The first pairs, and how many more there are.
+fn some(what: &Redirecting) -> String {
+    let shown = what.pairs.join("; ");
+    match what.pair_count.saturating_sub(what.pairs.len()) {
         0 => shown,
         more => format!("{shown}; and {more} more"),
     }
 }
 
-/// Devices below a port that are handed to virtual machines.
-pub fn held_below(ctx: &Ctx<'_>, port: Bdf) -> Vec<String> {
-    passthrough::handed(ctx.facts)
-        .filter(|device| device.place.known().is_some_and(|place| place.bridges.contains(&port)))
-        .map(|device| device.bdf.to_string())
-        .collect()
+/// The devices that are handed to virtual machines, by the bridges above them.
+pub struct Held(BTreeMap<Bdf, Vec<Bdf>>);
+
+impl Held {
+    /// Those of a machine.
+    pub fn new(ctx: &Ctx<'_>) -> Self {
+        let mut held: BTreeMap<Bdf, Vec<Bdf>> = BTreeMap::new();
+        for device in passthrough::handed(ctx.facts) {
+            for bridge in device.place.known().into_iter().flat_map(|place| &place.bridges) {
+                held.entry(*bridge).or_default().push(device.bdf);
+            }
+        }
+        Self(held)
+    }
+
+    /// Those below a port.
+    pub fn below(&self, port: Bdf) -> &[Bdf] {
+        self.0.get(&port).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// NVIDIA's own CPUs: the kernel's defaults are right there, and clearing them is unsafe. The masks are those of

@@ -5,8 +5,7 @@
 
 use super::{Ctx, own};
 use crate::check::{Judgement, passthrough, unknown_if, words};
-use crate::model::{Bdf, Fact, Ids, Kind, Meeting, PlatformKind, Row, Why};
-use crate::topo;
+use crate::model::{Bdf, Fact, Ids, Kind, PlatformKind, Row, Why};
 
 /// Each NIC that differs from what is wanted of it; one judgement for the others.
 pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -51,16 +50,15 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 /// Whether a GPU meets this NIC at a bridge of the NIC's maker: the switch that is part of the card.
 fn is_inline(ctx: &Ctx<'_>, nic: &Row) -> bool {
-    let rows = &ctx.topology.rows;
-    let Some(me) = rows.iter().position(|row| row == nic) else {
+    let Some(me) = ctx.topology.number(nic) else {
         return false;
     };
     ctx.topology.rows_of(Kind::Gpu).any(|(gpu, _)| {
-        let path = topo::route(ctx.facts, ctx.forest, ctx.topology, gpu, me);
-        let Ok(Meeting::Bridge(bridge)) = path.map(|path| path.meeting) else {
-            return false;
-        };
-        let ids = ctx.facts.device(bridge).and_then(|device| device.ids.known());
+        let bridge = ctx
+            .topology
+            .common_bridge(gpu, me)
+            .and_then(|bridge| ctx.facts.device(bridge));
+        let ids = bridge.and_then(|bridge| bridge.ids.known());
         ids.is_some_and(|ids| ids.vendor == Ids::MELLANOX)
     })
 }

@@ -176,13 +176,12 @@ fn needs_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
     if row.kind != Kind::Gpu || !ctx.expectations.names("p2p") || ctx.facts.platform.is_guest() {
         return None;
     }
-    let rows = &ctx.topology.rows;
-    let me = rows.iter().position(|other| other == row)?;
+    let me = ctx.topology.number(row)?;
     let peers = ctx.topology.rows_of(Kind::Gpu).filter(|(at, _)| *at != me);
     let links: Vec<_> = peers
-        .filter_map(|(at, _)| Some(&ctx.topology.pair(me, at)?.nvlinks))
+        .filter_map(|(at, _)| Some(ctx.topology.pair(me, at)?.nvlinks))
         .collect();
-    match links.iter().any(|links| **links == Fact::Known(0)) {
+    match links.contains(&Fact::Known(0)) {
         true => Some(""),
         false if links.iter().any(|links| links.known().is_none()) => Some(", unless NVLink joins it to its peers"),
         false => None,

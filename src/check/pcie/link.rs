@@ -1,6 +1,6 @@
 //! pcie.link: every link between a GPU or a NIC and the root runs as wide and as fast as both of its ends can.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, endpoints};
 use crate::check::{Judgement, unknown_if, words};
@@ -57,12 +57,14 @@ type Unknowns = Vec<(Bdf, Why)>;
 fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
     let mut hops: BTreeMap<Bdf, Hop<'a>> = BTreeMap::new();
     let mut unknown: Unknowns = Vec::new();
+    let mut seen: BTreeSet<Bdf> = BTreeSet::new();
     for (row, bdf) in endpoints(ctx) {
         let Some(device) = ctx.forest.device(bdf) else {
             continue;
         };
         if let Fact::Unknown(why) = device.place {
             unknown.push((bdf, why));
+            seen.insert(bdf);
         }
         let chain = std::iter::successors(Some(device), |device| ctx.forest.parent(device));
         for below in chain {
@@ -89,7 +91,7 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
                     hop.awake |= below.bdf == bdf && row.kind == Kind::Gpu && is_awake(ctx, bdf);
                 }
                 Fact::Known(None) => {}
-                Fact::Unknown(why) if unknown.iter().all(|(of, _)| *of != below.bdf) => unknown.push((below.bdf, why)),
+                Fact::Unknown(why) if seen.insert(below.bdf) => unknown.push((below.bdf, why)),
                 Fact::Unknown(_) => {}
             }
         }

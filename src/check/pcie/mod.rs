@@ -22,7 +22,7 @@ use locality::locality;
 use payload::payload;
 use shared::shared;
 
-pub use acs::held_below;
+pub use acs::Held;
 pub use iommu::{is_translated, translated};
 pub use payload::small_reads;
 pub use ports::{Ports, Redirecting, governing, is_joined, ports, redirecting};

@@ -4,12 +4,12 @@
 //! malformed, which is fatal. A function sends up to its own; what it reads comes in packets of up to the root port's, as
 //! far as it asks for that much at once.
 
+use super::acs::too_many;
 use super::ports::pairs;
 use super::{Ctx, own};
 use crate::check::{Judgement, unknown_if, words};
 use crate::model::config::Express;
 use crate::model::{Bdf, Fact, Kind, Meeting, Row, Severity, Why};
-use crate::topo;
 
 const SAFE: &str = "add pci=pcie_bus_safe to the kernel command line and reboot: the kernel then gives all below one root \
                     port the same payload";
@@ -135,8 +135,11 @@ fn short(row: &Row, bdf: Bdf, express: &Express, way: &Way<'_>) -> Option<Judgem
 fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let rows = &ctx.topology.rows;
     let mut judgements = Vec::new();
-    for (a, b) in pairs(ctx) {
-        let path = match topo::route(ctx.facts, ctx.forest, ctx.topology, a, b) {
+    let Ok(pairs) = pairs(ctx) else {
+        return vec![too_many()];
+    };
+    for (a, b) in pairs {
+        let path = match ctx.topology.route(a, b) {
             Ok(path) if matches!(path.meeting, Meeting::Bridge(_)) => path,
             _ => continue,
         };

@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::is_translated;
 use crate::check::{Ctx, passthrough, words};
 use crate::model::{Bdf, Fact, Kind, Meeting, Path, Row, Severity, Why};
-use crate::topo::{self, Redirect, Role};
+use crate::topo::{self, MAX_PATHS, Redirect, Role};
 
 /// All ports on the ways of the pairs.
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub struct Ports {
     pub unknown: BTreeMap<Bdf, Why>,
     /// Devices whose place in the tree is not known, so that neither are their ways.
     pub lost: Vec<String>,
+    /// There are more pairs than gdr computes the paths of: none was looked at.
+    pub too_many: bool,
 }
 
 /// One port that redirects.
@@ -37,11 +40,16 @@ pub struct Redirecting {
     pub register: u16,
     /// Error where a pair below a common switch suffers.
     pub weight: Severity,
-    /// The pairs, in words.
+    /// The first pairs, in words.
     pub pairs: Vec<String>,
-    /// The ends of those pairs.
-    pub ends: BTreeSet<Bdf>,
+    /// How many there are.
+    pub pair_count: usize,
+    /// The IOMMU translates the addresses of an end of one of them.
+    pub translated: bool,
 }
+
+/// How many pairs are named: sixteen devices make a hundred.
+const NAMED: usize = 4;
 
 /// Looks at every pair.
 pub fn ports(ctx: &Ctx<'_>) -> Ports {
@@ -49,8 +57,14 @@ pub fn ports(ctx: &Ctx<'_>) -> Ports {
         lost: lost(ctx),
         ..Ports::default()
     };
-    for (a, b) in pairs(ctx) {
-        look(ctx, a, b, &mut ports);
+    let Ok(pairs) = pairs(ctx) else {
+        ports.too_many = true;
+        return ports;
+    };
+    let is_translated = |row: &Row| row.bdf.is_some_and(|bdf| is_translated(ctx, bdf));
+    let translated: Vec<bool> = ctx.topology.rows.iter().map(is_translated).collect();
+    for (a, b) in pairs {
+        look(ctx, (a, b), translated[a] || translated[b], &mut ports);
     }
     // A port may be clean for one pair and in the way of another.
     ports.clean.retain(|port| !ports.redirecting.contains_key(port));
@@ -77,9 +91,13 @@ fn lost(ctx: &Ctx<'_>) -> Vec<String> {
 
 /// Whether it is not known how a device meets another: bridges that the source does not tell of are above them.
 fn has_unknown_pair(ctx: &Ctx<'_>, row: &Row) -> bool {
-    let rows = &ctx.topology.rows;
-    let me = rows.iter().position(|other| other == row);
-    let others = rows.iter().enumerate().filter(|(_, other)| other.kind != Kind::Nvme);
+    let me = ctx.topology.number(row);
+    let others = ctx
+        .topology
+        .rows
+        .iter()
+        .enumerate()
+        .filter(|(_, other)| other.kind != Kind::Nvme);
     me.is_some_and(|me| {
         others
             .filter_map(|(other, _)| ctx.topology.pair(me, other))
@@ -87,29 +105,38 @@ fn has_unknown_pair(ctx: &Ctx<'_>, row: &Row) -> bool {
     })
 }
 
+/// There are more pairs than gdr computes the paths of.
+pub struct TooMany;
+
 /// Each GPU with its best NICs, and GPUs with each other where no NVLink is known to join them. What is handed to a
 /// virtual machine has no pair here.
-pub fn pairs(ctx: &Ctx<'_>) -> Vec<(usize, usize)> {
+pub fn pairs(ctx: &Ctx<'_>) -> Result<Vec<(usize, usize)>, TooMany> {
     let topology = ctx.topology;
-    let is_gpu = |row: usize| topology.rows.get(row).is_some_and(|row| row.kind == Kind::Gpu);
-    let with_nics = topology.matches.iter().filter(|of| is_gpu(of.row));
-    let mut pairs: Vec<_> = with_nics
-        .flat_map(|of| of.best.iter().map(|nic| (of.row, *nic)))
-        .collect();
-    let gpus: Vec<usize> = topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
-    for (at, a) in gpus.iter().enumerate() {
-        for b in &gpus[at + 1..] {
-            if !is_joined(ctx, *a, *b) {
-                pairs.push((*a, *b));
-            }
-        }
+    if !topology.has_all_pairs() {
+        return Err(TooMany);
     }
     let is_handed = |row: usize| {
-        let device = topology.rows.get(row).and_then(|row| ctx.facts.device(row.bdf?));
-        device.is_some_and(|device| passthrough::holder(device).is_some())
+        let holder = topology.device(row).and_then(passthrough::holder);
+        holder.is_some()
     };
-    pairs.retain(|(a, b)| !is_handed(*a) && !is_handed(*b));
-    pairs
+    let handed: Vec<bool> = (0..topology.rows.len()).map(is_handed).collect();
+    let gpus: Vec<usize> = topology
+        .rows_of(Kind::Gpu)
+        .map(|(at, _)| at)
+        .filter(|at| !handed[*at])
+        .collect();
+    let with_nics = topology.matches.iter().filter(|of| gpus.binary_search(&of.row).is_ok());
+    let with_nics = with_nics.flat_map(|of| of.best.iter().map(|nic| (of.row, *nic)));
+    let with_gpus = gpus.iter().enumerate().flat_map(|(at, a)| {
+        let others = gpus[at + 1..].iter();
+        others.filter(|b| !is_joined(ctx, *a, **b)).map(|b| (*a, *b))
+    });
+    let pairs = with_nics.filter(|(_, nic)| !handed[*nic]).chain(with_gpus);
+    let pairs: Vec<(usize, usize)> = pairs.take(MAX_PATHS + 1).collect();
+    match pairs.len() <= MAX_PATHS {
+        true => Ok(pairs),
+        false => Err(TooMany),
+    }
 }
 
 /// Whether NVLink is known to join a pair.
@@ -129,10 +156,9 @@ pub fn governing(ctx: &Ctx<'_>, path: &Path) -> impl Iterator<Item = Redirect> {
     })
 }
 
-fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
-    let name = in_words(ctx, a, b);
+fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Ports) {
     ports.pairs += 1;
-    let Ok(path) = topo::route(ctx.facts, ctx.forest, ctx.topology, a, b) else {
+    let Ok(path) = ctx.topology.route(a, b) else {
         // Two rows of one function, or a place that is not known.
         return;
     };
@@ -165,7 +191,8 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
             register: redirect.register,
             weight,
             pairs: Vec::new(),
-            ends: BTreeSet::new(),
+            pair_count: 0,
+            translated: false,
         });
         port.bits.extend(bits);
         port.bits.sort_unstable();
@@ -176,12 +203,15 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
         if weight > port.weight {
             port.weight = weight;
             port.pairs.clear();
-            port.ends.clear();
+            port.pair_count = 0;
+            port.translated = false;
         }
         if weight == port.weight {
-            port.pairs.push(name.clone());
-            port.ends
-                .extend([a, b].iter().filter_map(|row| ctx.topology.rows[*row].bdf));
+            if port.pairs.len() < NAMED {
+                port.pairs.push(in_words(ctx, a, b));
+            }
+            port.pair_count += 1;
+            port.translated |= translated;
         }
     }
 }
@@ -190,10 +220,8 @@ fn look(ctx: &Ctx<'_>, a: usize, b: usize, ports: &mut Ports) {
 fn in_words(ctx: &Ctx<'_>, a: usize, b: usize) -> String {
     let rows = &ctx.topology.rows;
     let pair = ctx.topology.pair(a, b);
-    let class = pair
-        .and_then(|pair| pair.pci.known())
-        .map_or("?", |class| class.letters());
-    let doubt = match pair.map(|pair| &pair.nvlinks) {
+    let class = ctx.topology.class(a, b).map_or("?", |class| class.letters());
+    let doubt = match pair.map(|pair| pair.nvlinks) {
         Some(Fact::Unknown(_)) if rows[b].kind == Kind::Gpu => ", if no NVLink joins them",
         _ => "",
     };

@@ -3,7 +3,6 @@
 use super::{Ctx, own};
 use crate::check::{Judgement, rdma, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
-use crate::topo;
 
 /// Each GPU with the NIC that it is paired with.
 pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -23,7 +22,7 @@ pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
             continue;
         }
         let name = format!("{} and {}", gpu.name, rows[pick].name);
-        let path = match topo::route(ctx.facts, ctx.forest, ctx.topology, found.row, pick) {
+        let path = match ctx.topology.route(found.row, pick) {
             Ok(path) => path,
             Err(_) => continue,
         };

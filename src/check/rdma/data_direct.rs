@@ -9,7 +9,12 @@ pub fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
     }
     let functions = ctx.facts.devices().iter().filter(|device| is_data_direct(device));
-    let judgements: Vec<Judgement> = functions.map(|device| judge(ctx, device)).collect();
+    let coherent: Vec<&PciDevice> = ctx
+        .facts
+        .gpus()
+        .filter(|gpu| gpu.ids.known().is_some_and(Ids::is_coherent_gpu))
+        .collect();
+    let judgements: Vec<Judgement> = functions.map(|device| judge(ctx, device, &coherent)).collect();
     match judgements.is_empty() {
         true => vec![Judgement::skip("machine", "There is no Data Direct function.")],
         false => judgements,
@@ -21,13 +26,8 @@ fn is_data_direct(device: &PciDevice) -> bool {
     device.ids.known().is_some_and(|ids| ids.is_data_direct())
 }
 
-fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
+fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgement {
     let name = device.bdf.to_string();
-    let coherent: Vec<&PciDevice> = ctx
-        .facts
-        .gpus()
-        .filter(|gpu| gpu.ids.known().is_some_and(Ids::is_coherent_gpu))
-        .collect();
     if coherent.is_empty() {
         return Judgement::info(
             name,
@@ -40,7 +40,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         Fact::Unknown(why) => return Judgement::unknown(name, why, &source),
     };
     let mut with = Vec::<Bdf>::new();
-    for gpu in &coherent {
+    for gpu in coherent {
         match group(gpu) {
             Fact::Known(theirs) if theirs == own && own.is_some() => with.push(gpu.bdf),
             Fact::Known(_) => {}

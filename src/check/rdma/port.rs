@@ -1,8 +1,10 @@
 //! rdma.port: ports that are up, and addresses by which others reach them.
 
+use std::collections::BTreeSet;
+
 use super::{CLASS, each_card};
 use crate::check::{Ctx, Judgement};
-use crate::model::{Fact, GidReach, Kind, Match, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial};
+use crate::model::{Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial};
 use crate::output::shell_word;
 
 /// The kind of an address that is routed.
@@ -19,8 +21,9 @@ const HEADERS: u32 = 96;
 pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut up = 0;
     let mut down = Vec::new();
+    let wanted = Wanted::new(ctx);
     let mut judgements = each_card(ctx, |nic| match &nic.ports {
-        Fact::Known(ports) => ports.iter().map(|port| judge(ctx, nic, port)).collect(),
+        Fact::Known(ports) => ports.iter().map(|port| judge(ctx, nic, port, &wanted)).collect(),
         Fact::Unknown(why) => vec![Judgement::unknown(
             &nic.name,
             *why,
@@ -53,7 +56,7 @@ fn subject(nic: &RdmaDevice, port: &RdmaPort) -> String {
     }
 }
 
-fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
+fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) -> Judgement {
     let subject = subject(nic, port);
     let path = format!("{CLASS}/{}/ports/{}", nic.name, port.number);
     let state = match &port.state {
@@ -64,7 +67,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
     let linked = matches!(&port.physical_state, Fact::Known(state) if state == "LinkUp");
     let told = told(ctx, nic, port);
     let judgement = match (state.as_str(), layer) {
-        ("ACTIVE", "Ethernet") => ethernet(ctx, nic, subject, &path, &port.gids, told),
+        ("ACTIVE", "Ethernet") => ethernet(ctx, wanted.has(nic), subject, &path, &port.gids, told),
         ("ACTIVE", "InfiniBand") => infiniband(subject, told),
         ("ACTIVE", _) => Judgement::pass(subject, "The port is active."),
         ("INIT", "InfiniBand") if linked => Judgement::broken(
@@ -122,7 +125,7 @@ fn small(subject: String, bytes: u32, message: String) -> Judgement {
 
 fn ethernet(
     ctx: &Ctx<'_>,
-    nic: &RdmaDevice,
+    is_wanted: bool,
     subject: String,
     path: &str,
     gids: &Fact<Vec<RdmaGid>>,
@@ -143,10 +146,10 @@ fn ethernet(
             Some((variable, message)) => Judgement::broken(subject, message)
                 .evidence(variable, "set")
                 .advice(format!("export {variable}={}, or unset it", first.index)),
-            None if is_wanted(ctx, nic) => carried(subject, first, told),
+            None if is_wanted => carried(subject, first, told),
             None => Judgement::pass(subject, reached(first)),
         },
-        None if is_wanted(ctx, nic) => unreachable(subject, gids),
+        None if is_wanted => unreachable(subject, gids),
         None => Judgement::info(
             subject,
             "The port is active and has no RoCE v2 address that others can reach; no GPU is nearer to it than to another NIC.",
@@ -155,14 +158,30 @@ fn ethernet(
     judgement.evidence(format!("{path}/gids"), table)
 }
 
-/// Whether a NIC's address matters: it is the best of a GPU, or the machine has no GPU to tell NICs apart. A card that only
-/// serves a bridge or a bond has no address, and needs none.
-fn is_wanted(ctx: &Ctx<'_>, nic: &RdmaDevice) -> bool {
-    let rows = &ctx.topology.rows;
-    let of_gpus = |found: &&Match| rows.get(found.row).is_some_and(|row| row.kind == Kind::Gpu);
-    let mut gpus = ctx.topology.matches.iter().filter(of_gpus).peekable();
-    let is_it = |row: &usize| rows.get(*row).is_some_and(|row| row.label == nic.name);
-    gpus.peek().is_none() || gpus.any(|found| found.best.iter().any(is_it))
+/// The NICs whose addresses matter: the best of the GPUs, or all where the machine has no GPU to tell NICs apart. A card that
+/// only serves a bridge or a bond has no address, and needs none.
+struct Wanted<'a>(Option<BTreeSet<&'a str>>);
+
+impl<'a> Wanted<'a> {
+    fn new(ctx: &Ctx<'a>) -> Self {
+        let topology = ctx.topology;
+        if topology.rows_of(Kind::Gpu).next().is_none() {
+            return Self(None);
+        }
+        let of_gpus = topology.matches.iter().filter(|found| {
+            let row = topology.rows.get(found.row);
+            row.is_some_and(|row| row.kind == Kind::Gpu)
+        });
+        let best: BTreeSet<usize> = of_gpus.flat_map(|found| found.best.iter().copied()).collect();
+        let names = best
+            .into_iter()
+            .filter_map(|row| Some(topology.rows.get(row)?.label.as_str()));
+        Self(Some(names.collect()))
+    }
+
+    fn has(&self, nic: &RdmaDevice) -> bool {
+        self.0.as_ref().is_none_or(|names| names.contains(nic.name.as_str()))
+    }
 }
 
 fn is_v2(gid: &RdmaGid) -> bool {

@@ -27,11 +27,11 @@ pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
         Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "libibverbs.so.1")],
     };
-    each_card(ctx, |nic| vec![judge(nic, verbs)])
+    let served = verbs.devices.join(", ");
+    each_card(ctx, |nic| vec![judge(nic, verbs, &served)])
 }
 
-fn judge(nic: &RdmaDevice, verbs: &Verbs) -> Judgement {
-    let served = verbs.devices.join(", ");
+fn judge(nic: &RdmaDevice, verbs: &Verbs, served: &str) -> Judgement {
     if verbs.devices.contains(&nic.name) {
         return Judgement::pass(&nic.name, "libibverbs has a provider for it.").evidence(CALL, served);
     }
@@ -42,7 +42,7 @@ fn judge(nic: &RdmaDevice, verbs: &Verbs) -> Judgement {
         &nic.name,
         "It is in sysfs, and libibverbs does not list it: its provider's library is missing.",
     )
-    .evidence(CALL, if served.is_empty() { "none" } else { &served })
+    .evidence(CALL, if served.is_empty() { "none" } else { served })
     .evidence(CLASS, &nic.name)
     .advice(INSTALL)
 }

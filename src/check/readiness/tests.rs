@@ -1,22 +1,17 @@
 //! How profiles stand on the small machine, changed one thing at a time.
 
 use super::*;
-use crate::check::run;
 use crate::check::testing::{Edit, GPU_PORT, bdf, gpu, machine, set_acs, two_gpus};
 use crate::model::{Fact, Facts, Place, RootBus, VerbsOutcome, Why};
 use crate::profile::SHIPPED;
-use crate::topo::{Forest, topology};
+use crate::topo::topology;
 
 fn of(facts: &Facts, profile: &str) -> Readiness {
     let (_, text) = SHIPPED.iter().find(|(name, _)| *name == profile).expect("a profile");
     let profile = Profile::parse(profile, text, |_| true).expect("a profile");
-    let ctx = Ctx {
-        facts,
-        topology: &topology(facts),
-        forest: &Forest::new(facts.devices()),
-        expectations: &Expectations::of(std::slice::from_ref(&profile)),
-    };
-    readiness(&ctx, &profile, &run(&ctx))
+    let (topology, expectations) = (topology(facts), Expectations::of(std::slice::from_ref(&profile)));
+    let ctx = Ctx::new(facts, &topology, &expectations);
+    readiness(&ctx, &profile, &Judged::new(&ctx, |_| true))
 }
 
 #[test]

@@ -10,11 +10,11 @@ mod machine;
 
 pub use machine::{gpu, machine, module_file, node, options, rdma, root_port, two_gpus};
 
-use super::{Ctx, find, run_one};
+use super::{Ctx, find, run_those};
 use crate::model::config::*;
 use crate::model::*;
 use crate::profile::{Expectations, Profile, SHIPPED};
-use crate::topo::{Forest, topology};
+use crate::topo::topology;
 
 pub const GPU: &str = "0000:03:00.0";
 pub const NIC: &str = "0000:04:00.0";
@@ -34,13 +34,9 @@ pub fn findings(id: &str, facts: &Facts, profiles: &[&str]) -> Vec<Finding> {
         .filter(|(name, _)| profiles.contains(name))
         .map(|(name, text)| Profile::parse(name, text, |_| true).expect("a profile"))
         .collect();
-    let ctx = Ctx {
-        facts,
-        topology: &topology(facts),
-        forest: &Forest::new(facts.devices()),
-        expectations: &Expectations::of(&profiles),
-    };
-    run_one(&ctx, find(id).expect("a check"))
+    let (topology, expectations) = (topology(facts), Expectations::of(&profiles));
+    assert!(find(id).is_some(), "no check {id}");
+    run_those(&Ctx::new(facts, &topology, &expectations), |check| check == id)
 }
 
 /// The one finding of a check without a profile.

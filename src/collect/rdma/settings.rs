@@ -56,10 +56,7 @@ fn of(world: &World, bdf: Bdf, notes: &mut Vec<Note>) -> Fact<Option<BTreeMap<St
             Ok(Fact::Known(None)) => {}
             Ok(Fact::Unknown(why)) => return Fact::Unknown(why),
             Err((why, message)) => {
-                notes.push(Note {
-                    source: tool.to_owned(),
-                    message,
-                });
+                super::super::read::note(notes, tool, message);
                 return Fact::Unknown(why);
             }
         }
@@ -96,13 +93,16 @@ fn kept(text: &str) -> String {
 /// What the line before the settings begins with; the names of the columns follow.
 const HEADING: &str = "Configurations:";
 
+/// The most lines that are looked at: a card has some hundreds of settings.
+const MAX_LINES: usize = 8_192;
+
 /// What mlxconfig or mstconfig printed for `-e q` or `q`, of one device; none where it is no such text.
 ///
 /// Without `-e` there is one column, `Next Boot`; with it there are three.
 pub fn parse(text: &str) -> Option<BTreeMap<String, FirmwareSetting>> {
     let mut columns = None;
     let mut settings = BTreeMap::new();
-    for line in text.lines() {
+    for line in text.lines().take(MAX_LINES) {
         if let Some(names) = line.strip_prefix(HEADING) {
             columns = Some(match names.split_whitespace().collect::<Vec<_>>().as_slice() {
                 ["Default", "Current", "Next", "Boot"] => 3,

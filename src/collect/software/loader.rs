@@ -8,6 +8,9 @@ use crate::model::{Fact, Found, Note};
 use crate::world::{Files, MOST};
 
 const CACHE: &str = "/etc/ld.so.cache";
+/// The most directories of LD_LIBRARY_PATH that are looked into, and the most libraries of the loader's cache.
+const MAX_DIRECTORIES: usize = 256;
+const MAX_CACHED: usize = 1_024;
 
 /// Directories that the loader looks into where it has no cache, on the architectures that NVIDIA supports.
 const OWN: [&str; 4] = [
@@ -50,7 +53,8 @@ pub fn find(files: &dyn Files, library_path: &str, names: &[&str], notes: &mut V
             });
         }
     };
-    for directory in library_path.split(':').filter(|directory| directory.starts_with('/')) {
+    let directories = library_path.split(':').filter(|directory| directory.starts_with('/'));
+    for directory in directories.take(MAX_DIRECTORIES) {
         listed(directory, Found::LibraryPath, &mut places);
     }
     match cache(files, names, notes) {
@@ -89,7 +93,7 @@ fn cache(files: &dyn Files, names: &[&str], notes: &mut Vec<Note>) -> Fact<Optio
                 let (name, path) = line.split_once(' ')?;
                 (names.contains(&name) && path.starts_with('/')).then(|| (name.to_owned(), path.to_owned()))
             };
-            Fact::Known(Some(text.lines().filter_map(line).collect()))
+            Fact::Known(Some(text.lines().filter_map(line).take(MAX_CACHED).collect()))
         }
         Err(error) if error.is_absent() => read::absent(files, CACHE),
         Err(error) => read::unread(notes, &error),

@@ -82,6 +82,7 @@ impl<'a> Tree<'a> {
         let mut rooted = false;
         for above in self.above(at) {
             match above {
+                Node::Bridge(..) if bridges.len() == Place::MAX_BRIDGES => break,
                 Node::Bridge(bridge, buses) if bridge.domain == root.domain && self.leads_to(*buses, root) => {
                     bridges.push(*bridge);
                     root.bus = bridge.bus;

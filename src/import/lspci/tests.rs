@@ -484,7 +484,7 @@ fn a_text_is_one_of_lspci_by_its_first_lines_of_functions() {
 }
 
 #[test]
-fn more_than_a_machine_has_is_refused_or_left_out() {
+fn more_functions_than_a_machine_has_are_left_out() {
     let line = |n: usize, class: &str| {
         format!(
             "{:04x}:{:02x}:{:02x}.{} {class}\n",
@@ -494,24 +494,12 @@ fn more_than_a_machine_has_is_refused_or_left_out() {
             n & 7
         )
     };
-    let gpus: String = (0..1025).map(|n| line(n, "0302: 10de:2330")).collect();
-    assert!(
-        facts(gpus.as_bytes(), &names()).is_err_and(|error| error.to_string().contains("more than 1024 GPUs, NICs"))
-    );
-    let mixed: String = (0..1025)
-        .map(|n| match n {
-            0..400 => line(n, "0302: 10de:2330"),
-            400..800 => line(n, "0207: 15b3:1021"),
-            _ => line(n, "0108: 144d:a824"),
-        })
-        .collect();
-    assert!(facts(mixed.as_bytes(), &names()).is_err(), "1025 rows of three kinds");
-    let others: String = (0..66_000).map(|n| line(n, "0c03: 8086:1234")).collect();
+    let others: String = (0..17_000).map(|n| line(n, "0c03: 8086:1234")).collect();
     let found = read(&others);
-    assert_eq!((found.devices().len(), found.unnamed_nics.len()), (65_536, 0));
+    assert_eq!((found.devices().len(), found.unnamed_nics.len()), (16_384, 0));
     let notes = notes(&found);
     assert!(
-        notes[0].ends_with("more than 65536 functions: 464 are left out"),
+        notes[0].ends_with("more than 16384 functions: 616 are left out"),
         "{notes:?}"
     );
 }

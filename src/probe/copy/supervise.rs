@@ -124,7 +124,7 @@ mod tests {
             ],
             nodes: vec![node(0, 0..4), node(1, 4..8), node(2, 0..0)],
             cards: Vec::new(),
-            ways: Vec::new(),
+            ways: Default::default(),
         }
     }
 

@@ -1,11 +1,13 @@
 //! The report as Markdown, for a ticket or a wiki.
 
+use std::io::{self, Write};
+
 use super::{Report, Shown, counts, troubles, word};
 use crate::model::{Finding, Outcome};
 use crate::render::text::printable;
 
-/// The report.
-pub fn markdown(report: &Report<'_>, shown: &Shown<'_>) -> String {
+/// Writes the report.
+pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> io::Result<()> {
     let host = report.host;
     let parts = [&host.name, &host.os, &host.kernel].into_iter().flatten();
     let parts: Vec<String> = parts.map(|part| plain(part)).collect();
@@ -16,20 +18,20 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>) -> String {
     for readiness in &report.readiness {
         page.push_str(&format!("- **{}**\n", plain(&readiness.text)));
     }
+    out.write_all(page.as_bytes())?;
     for finding in troubles(report) {
-        page.push_str(&trouble(finding, (shown.why)(&finding.id)));
+        out.write_all(trouble(finding, (shown.why)(&finding.id)).as_bytes())?;
     }
     if !shown.quiet {
-        page.push_str("\n| | check | subject | |\n|---|---|---|---|\n");
+        out.write_all(b"\n| | check | subject | |\n|---|---|---|---|\n")?;
         let calm = |finding: &&Finding| matches!(finding.outcome, Outcome::Pass | Outcome::Info | Outcome::Skip);
         for finding in report.findings.iter().filter(calm) {
             let cells = [word(finding.outcome), &finding.id, &finding.subject, &finding.message].map(cell);
-            page.push_str(&format!("| {} |\n", cells.join(" | ")));
+            writeln!(out, "| {} |", cells.join(" | "))?;
         }
     }
     let sums = counts(&report.summary).map(|(_, count, word)| format!("{count} {word}"));
-    page.push_str(&format!("\n{}\n", sums.join(", ")));
-    page
+    writeln!(out, "\n{}", sums.join(", "))
 }
 
 fn trouble(finding: &Finding, why: &str) -> String {

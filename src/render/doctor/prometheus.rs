@@ -4,69 +4,78 @@
 //! samples of a metric, label values with backslash, quote and line feed escaped, no sample twice.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 
-use super::{Report, counts, severity};
-use crate::model::{Outcome, ReadyState};
+use super::{Report, counts};
+use crate::model::{Finding, Outcome, ReadyState};
 use crate::output::is_hidden;
 
-/// The report.
-pub fn prometheus(report: &Report<'_>) -> String {
-    let mut page = String::new();
-    let mut metric = |name: &str, help: &str, samples: Vec<(String, u64)>| {
-        page.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n"));
-        // A sample may be there once: a check may say two things of one subject, and two names may print alike.
-        let mut seen = BTreeSet::new();
-        for (labels, value) in samples {
-            if !seen.contains(&labels) {
-                page.push_str(&format!("{name}{{{labels}}} {value}\n"));
-                seen.insert(labels);
-            }
-        }
-    };
-    metric(
-        "gdr_build_info",
-        "The gdr that wrote this, as its version.",
-        vec![(label("version", env!("CARGO_PKG_VERSION")), 1)],
-    );
-    let ready = report.readiness.iter().map(|readiness| {
-        let ready = u64::from(readiness.state == ReadyState::Ready);
-        (label("profile", &readiness.profile), ready)
-    });
-    metric(
+/// Writes the report.
+pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
+    head(out, "gdr_build_info", "The gdr that wrote this, as its version.")?;
+    let version = label("version", env!("CARGO_PKG_VERSION"));
+    writeln!(out, "gdr_build_info{{{version}}} 1")?;
+    head(
+        out,
         "gdr_ready",
         "Whether the machine is ready for the profile everywhere.",
-        ready.collect(),
-    );
-    let places = report.readiness.iter().flat_map(|readiness| {
-        readiness.ready.iter().map(|place| {
-            let labels = [label("profile", &readiness.profile), label("place", place)];
-            (labels.join(","), 1)
-        })
-    });
-    metric(
+    )?;
+    for readiness in &report.readiness {
+        let ready = u64::from(readiness.state == ReadyState::Ready);
+        writeln!(out, "gdr_ready{{{}}} {ready}", label("profile", &readiness.profile))?;
+    }
+    head(
+        out,
         "gdr_ready_place",
         "A GPU, or a GPU with its partner, that is ready for the profile.",
-        places.collect(),
-    );
-    let sums = counts(&report.summary).map(|(_, count, word)| (label("outcome", word), count as u64));
-    metric("gdr_findings", "How many findings ended so.", sums.to_vec());
-    let findings = report
+    )?;
+    // A sample may be there once: a check may say two things of one subject, and two names may print alike.
+    let mut written = BTreeSet::new();
+    for readiness in &report.readiness {
+        let profile = label("profile", &readiness.profile);
+        for place in &readiness.ready {
+            let labels = format!("{profile},{}", label("place", place));
+            if !written.contains(&labels) {
+                writeln!(out, "gdr_ready_place{{{labels}}} 1")?;
+                written.insert(labels);
+            }
+        }
+    }
+    head(out, "gdr_findings", "How many findings ended so.")?;
+    for (_, count, word) in counts(&report.summary) {
+        writeln!(out, "gdr_findings{{{}}} {count}", label("outcome", word))?;
+    }
+    head(out, "gdr_finding", "A finding of a check on a subject.")?;
+    written.clear();
+    for finding in report
         .findings
         .iter()
         .filter(|finding| finding.outcome != Outcome::Skip)
-        .map(|finding| {
-            let outcome = super::word(finding.outcome).to_ascii_lowercase();
-            let labels = [
-                label("check", &finding.id),
-                label("subject", &finding.subject),
-                label("severity", severity(finding.severity)),
-                label("outcome", &outcome),
-            ]
-            .join(",");
-            (labels, 1)
-        });
-    metric("gdr_finding", "A finding of a check on a subject.", findings.collect());
-    page
+    {
+        let Finding {
+            id,
+            subject,
+            severity,
+            outcome,
+            ..
+        } = finding;
+        let labels = [
+            label("check", id),
+            label("subject", subject),
+            label("severity", super::severity(*severity)),
+            label("outcome", &super::word(*outcome).to_ascii_lowercase()),
+        ]
+        .join(",");
+        if !written.contains(&labels) {
+            writeln!(out, "gdr_finding{{{labels}}} 1")?;
+            written.insert(labels);
+        }
+    }
+    Ok(())
+}
+
+fn head(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
+    writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")
 }
 
 fn label(name: &str, value: &str) -> String {

@@ -1,6 +1,9 @@
 //! The report for people: what each profile comes to, what stands in the way with its cure, and then the rest by family,
 //! a line a finding.
 
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
 use super::{Report, Shown, counts, troubles, word};
 use crate::model::{Finding, Host, Outcome, Readiness, ReadyState, Summary};
 use crate::render::Style;
@@ -8,34 +11,32 @@ use crate::render::text::{Tone, printable, wrap};
 
 const INDENT: usize = 8;
 
-/// The report for people.
-pub fn table(report: &Report<'_>, shown: &Shown<'_>, style: Style) -> String {
-    let mut page = header(report, style);
+/// Writes the report for people.
+pub fn table(report: &Report<'_>, shown: &Shown<'_>, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(header(report, style).as_bytes())?;
     for readiness in &report.readiness {
-        page.push_str(&verdict(readiness, style));
+        out.write_all(verdict(readiness, style).as_bytes())?;
     }
     let troubles = troubles(report);
     if !troubles.is_empty() && !report.readiness.is_empty() {
-        page.push('\n');
+        out.write_all(b"\n")?;
     }
     // Why a check matters is said where it first shows.
-    let mut explained: Vec<&str> = Vec::new();
+    let mut explained: BTreeSet<&str> = BTreeSet::new();
     for finding in troubles {
-        let new = !explained.contains(&finding.id.as_str());
-        explained.push(&finding.id);
+        let new = explained.insert(&finding.id);
         let why = if new && finding.outcome != Outcome::Unknown {
             (shown.why)(&finding.id)
         } else {
             ""
         };
-        page.push_str(&trouble(finding, why, style));
+        out.write_all(trouble(finding, why, style).as_bytes())?;
     }
     if !shown.quiet {
-        page.push_str(&by_family(report, shown, style));
+        by_family(report, shown, style, out)?;
     }
-    page.push('\n');
-    page.push_str(&summary(&report.summary, style));
-    page
+    out.write_all(b"\n")?;
+    out.write_all(summary(&report.summary, style).as_bytes())
 }
 
 fn header(report: &Report<'_>, style: Style) -> String {
@@ -115,14 +116,13 @@ fn trouble(finding: &Finding, why: &str, style: Style) -> String {
 }
 
 /// What is well, and what is merely so, under the titles of its family.
-fn by_family(report: &Report<'_>, shown: &Shown<'_>, style: Style) -> String {
+fn by_family(report: &Report<'_>, shown: &Shown<'_>, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let calm: Vec<&Finding> = report
         .findings
         .iter()
         .filter(|finding| matches!(finding.outcome, Outcome::Pass | Outcome::Info | Outcome::Skip))
         .collect();
     let widest = calm.iter().map(|finding| finding.id.len()).max().unwrap_or(0);
-    let mut text = String::new();
     for (title, ids) in shown.families {
         let of_family: Vec<&&Finding> = calm
             .iter()
@@ -131,12 +131,12 @@ fn by_family(report: &Report<'_>, shown: &Shown<'_>, style: Style) -> String {
         if of_family.is_empty() {
             continue;
         }
-        text.push_str(&format!("\n{}\n", style.paint(Tone::Strong, title)));
+        writeln!(out, "\n{}", style.paint(Tone::Strong, title))?;
         for finding in of_family {
-            text.push_str(&line(finding, widest, shown.evidence, style));
+            out.write_all(line(finding, widest, shown.evidence, style).as_bytes())?;
         }
     }
-    text
+    Ok(())
 }
 
 fn line(finding: &Finding, widest: usize, evidence: bool, style: Style) -> String {

@@ -1,6 +1,8 @@
 //! What copies between GPUs came to: a matrix for each way, with the GPUs that reach at the left and those that are reached
 //! above.
 
+use std::collections::BTreeMap;
+
 use super::grid::grid;
 use super::{INDENT, figure, size};
 use crate::model::{ProbeReport, ProbeResult, ProbedGpu, ProbedPair};
@@ -46,9 +48,13 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let mut text = grants(report, &names, style);
+    let mut pairs = Pairs::new();
+    for pair in &report.pairs {
+        pairs.entry(&pair.subject).or_insert(pair);
+    }
+    let mut text = grants(&pairs, &names, style);
     for (name, title, share) in MATRICES {
-        text.push_str(&matrix(report, &names, name, title, share, style));
+        text.push_str(&matrix(report, &pairs, &names, (name, title, share), style));
     }
     text + &together(report)
 }
@@ -58,17 +64,27 @@ fn short(gpu: &ProbedGpu) -> &str {
     gpu.subject.split(' ').next().unwrap_or_default()
 }
 
-fn pair<'r>(report: &'r ProbeReport, from: &str, to: &str) -> Option<&'r ProbedPair> {
-    let subject = format!("{from} -> {to}");
-    report.pairs.iter().find(|pair| pair.subject == subject)
+/// The pairs by what names them.
+type Pairs<'r> = BTreeMap<&'r str, &'r ProbedPair>;
+
+fn pair<'r>(pairs: &Pairs<'r>, from: &str, to: &str) -> Option<&'r ProbedPair> {
+    pairs.get(format!("{from} -> {to}").as_str()).copied()
 }
 
-/// The result of the largest size.
-fn largest<'r>(report: &'r ProbeReport, subject: &str, name: &str) -> Option<&'r ProbeResult> {
-    let results = report.results.iter();
-    results
-        .filter(|result| result.subject == subject && result.name == name && result.median.is_some())
-        .max_by_key(|result| result.bytes)
+/// Of each subject the result of this name with the largest size.
+fn largest<'r>(report: &'r ProbeReport, name: &str) -> BTreeMap<&'r str, &'r ProbeResult> {
+    let mut largest: BTreeMap<&str, &ProbeResult> = BTreeMap::new();
+    let measured = report
+        .results
+        .iter()
+        .filter(|result| result.name == name && result.median.is_some());
+    for result in measured {
+        let there = largest.entry(&result.subject).or_insert(result);
+        if result.bytes >= there.bytes {
+            *there = result;
+        }
+    }
+    largest
 }
 
 fn table(names: &[&str], title: &str, cell: impl Fn(&str, &str) -> String, style: Style) -> String {
@@ -87,12 +103,12 @@ fn table(names: &[&str], title: &str, cell: impl Fn(&str, &str) -> String, style
 }
 
 /// How each pair is joined, and whether CUDA grants access.
-fn grants(report: &ProbeReport, names: &[&str], style: Style) -> String {
+fn grants(pairs: &Pairs<'_>, names: &[&str], style: Style) -> String {
     let cell = |from: &str, to: &str| {
         if from == to {
             return "X".to_owned();
         }
-        let Some(pair) = pair(report, from, to) else {
+        let Some(pair) = pair(pairs, from, to) else {
             return "-".to_owned();
         };
         let joined = match pair.nvlinks {
@@ -114,7 +130,13 @@ fn grants(report: &ProbeReport, names: &[&str], style: Style) -> String {
     )
 }
 
-fn matrix(report: &ProbeReport, names: &[&str], name: &str, title: &str, share: bool, style: Style) -> String {
+fn matrix(
+    report: &ProbeReport,
+    pairs: &Pairs<'_>,
+    names: &[&str],
+    (name, title, share): (&str, &str, bool),
+    style: Style,
+) -> String {
     let there = report
         .results
         .iter()
@@ -122,10 +144,12 @@ fn matrix(report: &ProbeReport, names: &[&str], name: &str, title: &str, share: 
     let Some(there) = there else {
         return String::new();
     };
+    let largest_of = largest(report, name);
     // The diagonal: a GPU's copies within itself.
+    let local = largest(report, "p2p.local.bandwidth");
     let local = |gpu: &str| {
-        let subject = report.gpus.iter().find(|probed| short(probed) == gpu);
-        subject.and_then(|probed| largest(report, &probed.subject, "p2p.local.bandwidth"))
+        let probed = report.gpus.iter().find(|probed| short(probed) == gpu)?;
+        local.get(probed.subject.as_str())
     };
     let cell = |from: &str, to: &str| {
         if from == to {
@@ -134,8 +158,9 @@ fn matrix(report: &ProbeReport, names: &[&str], name: &str, title: &str, share: 
                 .and_then(|result| result.median)
                 .map_or_else(|| "-".to_owned(), figure);
         }
-        let found = largest(report, &format!("{from} -> {to}"), name).and_then(|result| result.median);
-        let link = pair(report, from, to)
+        let found = largest_of.get(format!("{from} -> {to}").as_str());
+        let found = found.and_then(|result| result.median);
+        let link = pair(pairs, from, to)
             .and_then(|pair| pair.link)
             .filter(|link| *link > 0);
         match (found, link.filter(|_| share)) {

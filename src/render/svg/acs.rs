@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Bdf, Fact, Facts, Meeting, PciClass, Topology, Verdict};
-use crate::topo::{Forest, Role, between, redirects};
+use crate::model::{Bdf, Fact, Meeting, PciClass, Verdict};
+use crate::topo::{Role, Topology, redirects};
 
 use super::nets::picks;
 
@@ -26,15 +26,16 @@ pub struct Found {
 }
 
 /// Judges the ways of all pairs.
-pub fn find(facts: &Facts, forest: &Forest<'_>, topology: &Topology) -> Acs {
+pub fn find(topology: &Topology<'_>) -> Acs {
+    let forest = &topology.forest;
     let mut acs = Acs::default();
     for (gpu, nic, verdict) in picks(topology) {
         // A good pair of two host bridges goes over NVLink-C2C, not through these ports.
-        let class = topology.pair(gpu, nic).and_then(|pair| pair.pci.known());
-        if verdict == Verdict::Good && class.is_some_and(|class| *class >= PciClass::Phb) {
+        let class = topology.class(gpu, nic);
+        if verdict == Verdict::Good && class.is_some_and(|class| class >= PciClass::Phb) {
             continue;
         }
-        let Ok(path) = between(facts, forest, topology, gpu, nic) else {
+        let Ok(path) = topology.route(gpu, nic) else {
             continue;
         };
         let below_a_switch = matches!(path.meeting, Meeting::Bridge(_));

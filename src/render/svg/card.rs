@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Facts, Ids, Kind, Row, Topology};
+use crate::model::{Facts, Ids, Kind, Row};
+use crate::topo::Topology;
 
 use super::nets::Net;
 use super::scene::{Ink, Look};
@@ -41,7 +42,7 @@ pub fn line_height(style: Type) -> i32 {
 /// Makes cards of rows.
 pub struct Cards<'a> {
     pub facts: &'a Facts,
-    pub topology: &'a Topology,
+    pub topology: &'a Topology<'a>,
     pub names: &'a dyn Fn(&Ids) -> String,
     /// How many nets each row is in.
     degrees: BTreeMap<usize, usize>,
@@ -50,7 +51,7 @@ pub struct Cards<'a> {
 }
 
 impl<'a> Cards<'a> {
-    pub fn new(facts: &'a Facts, topology: &'a Topology, names: &'a dyn Fn(&Ids) -> String, nets: &[Net]) -> Self {
+    pub fn new(facts: &'a Facts, topology: &'a Topology<'a>, names: &'a dyn Fn(&Ids) -> String, nets: &[Net]) -> Self {
         let mut degrees = BTreeMap::new();
         for row in nets.iter().flat_map(|net| &net.rows) {
             *degrees.entry(*row).or_default() += 1;
@@ -74,22 +75,32 @@ impl<'a> Cards<'a> {
     pub fn card(&self, rows: &[usize]) -> Card {
         let sections: Vec<Section> = rows.iter().map(|at| self.section(*at)).collect();
         let kinds = |kind| rows.iter().any(|at| self.topology.rows[*at].kind == kind);
-        let pins = match sections.len() {
-            0 | 1 => 0,
-            _ => rows.iter().filter_map(|at| self.degrees.get(at)).sum(),
-        };
-        // A card of several functions has its wires on its right.
-        let margin = i32::try_from(pins).unwrap_or(0) * PIN;
         Card {
             look: match () {
                 () if kinds(Kind::Gpu) => Look::Gpu,
                 () if kinds(Kind::Nic) => Look::Nic,
                 () => Look::Nvme,
             },
-            w: LEFT + self.text + RIGHT + margin,
+            w: self.width(rows),
             h: sections.iter().map(|section| section.h).sum(),
             sections,
         }
+    }
+
+    /// The width of that card.
+    pub fn width(&self, rows: &[usize]) -> i32 {
+        let pins = match rows.len() {
+            0 | 1 => 0,
+            _ => rows.iter().filter_map(|at| self.degrees.get(at)).sum(),
+        };
+        // A card of several functions has its wires on its right.
+        let margin = i32::try_from(pins).unwrap_or(0) * PIN;
+        LEFT + self.text + RIGHT + margin
+    }
+
+    /// How many wires a row has.
+    pub fn wires(&self, row: usize) -> usize {
+        self.degrees.get(&row).copied().unwrap_or(0)
     }
 
     fn section(&self, at: usize) -> Section {

@@ -1,9 +1,10 @@
 //! The head of the page, and the legend: only what is in the picture.
 
-use crate::model::{Fact, Facts, Kind, PciClass, Topology, Verdict};
+use crate::model::{Fact, Facts, Kind, PciClass, Verdict};
+use crate::topo::Topology;
 
 use super::acs::Acs;
-use super::nets::{Net, picks};
+use super::nets::{Net, Nets, picks};
 use super::scene::{Ink, Rect, Scene, Wire};
 use super::text::Type;
 use super::tree::Group;
@@ -17,7 +18,7 @@ const COLUMN_GAP: i32 = 24;
 pub const HEAD: i32 = 78;
 
 /// Writes the head; the width it needs.
-pub fn head(scene: &mut Scene, facts: &Facts, topology: &Topology, left: i32) -> i32 {
+pub fn head(scene: &mut Scene, facts: &Facts, topology: &Topology<'_>, left: i32) -> i32 {
     let host = &facts.host;
     let name = host
         .name
@@ -102,9 +103,9 @@ pub fn legend(scene: &mut Scene, page: &Page<'_>, left: i32, y: i32, width: i32)
 /// What the legend looks at.
 pub struct Page<'a> {
     pub facts: &'a Facts,
-    pub topology: &'a Topology,
+    pub topology: &'a Topology<'a>,
     pub groups: &'a [Group],
-    pub nets: &'a [Net],
+    pub nets: &'a Nets,
     pub acs: &'a Acs,
     /// Host bridges that are not drawn.
     pub undrawn: usize,
@@ -131,11 +132,11 @@ fn entries(page: &Page<'_>) -> Vec<(Sample, String)> {
         PciClass::Node,
         PciClass::Sys,
     ] {
-        if page.nets.iter().any(|net| net.text == class.letters()) {
+        if page.nets.drawn.iter().any(|net| net.text == class.letters()) {
             out.push((Sample::None, format!("{}: {}", class.letters(), meaning(class))));
         }
     }
-    if page.nets.iter().any(Net::is_nvlink) {
+    if page.nets.drawn.iter().any(Net::is_nvlink) {
         let text = "NVLink between GPUs, NV with the number of links".to_owned();
         out.push((Sample::Wire(Ink::NvLink, 6), text));
     }
@@ -213,9 +214,12 @@ fn unknowns(page: &Page<'_>) -> Vec<String> {
             .flat_map(|a| gpus.iter().map(move |b| (*a, *b)))
             .filter(|(a, b)| a < b)
     };
-    let nvlinks = |(a, b)| page.topology.pair(a, b).map(|pair| &pair.nvlinks);
+    let nvlinks = |(a, b)| page.topology.pair(a, b).map(|pair| pair.nvlinks);
     if pairs().any(|pair| matches!(nvlinks(pair), Some(Fact::Unknown(_)))) {
         out.push("NVLink: not known".to_owned());
+    }
+    if page.nets.no_nvlinks {
+        out.push("NVLink: too many links to draw; gdr topo shows them".to_owned());
     }
     match page.acs.unknown.len() {
         0 => {}

@@ -38,14 +38,6 @@ pub fn bdf(text: &str) -> Bdf {
     text.parse().expect("an address")
 }
 
-pub fn gpu_row(number: usize) -> Row {
-    let facts = Machine::default().gpu("01:00.0", &[], Some(0), (5, 16, 5)).facts(1);
-    Row {
-        name: format!("GPU{number}"),
-        ..crate::topo::topology(&facts).rows[0].clone()
-    }
-}
-
 impl Machine {
     /// A function with a link: its speed, its width, the speed it could have. A width of 0 has no link.
     fn function(

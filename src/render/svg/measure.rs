@@ -33,7 +33,7 @@ impl Measure<'_> {
     /// Pixels a branch takes from left to right.
     pub fn width(&self, branch: &Branch) -> i32 {
         match branch {
-            Branch::Card(rows, link, _) => self.cards.card(rows).w.max(notes_width(link)),
+            Branch::Card(rows, link, _) => self.cards.width(rows).max(notes_width(link)),
             Branch::Port(port, below) => port_width(port).max(self.span(below)),
             Branch::Hub(hub, below) => {
                 let text = HUB_NAME.width(&hub.name).min(220).max(SMALL.width(&hub.detail));

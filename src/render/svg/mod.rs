@@ -28,11 +28,12 @@ mod tests;
 
 pub use chart::{Chart, ChartLine, Stroke, chart};
 
-use crate::model::{Fact, Facts, Ids, Topology};
-use crate::topo::Forest;
+use crate::model::{Fact, Facts, Ids};
+use crate::topo::Topology;
 
 use card::Cards;
 use layout::Layout;
+use nets::Nets;
 use scene::{Ink, Scene};
 use text::Type;
 use tree::Sources;
@@ -43,7 +44,7 @@ const MIN_WIDTH: i32 = 720;
 /// The picture of a machine as an SVG document.
 ///
 /// `names` gives the name of a part by vendor and device id; an empty text leaves it out. It may hold any characters.
-pub fn svg(facts: &Facts, topology: &Topology, names: &dyn Fn(&Ids) -> String) -> String {
+pub fn svg(facts: &Facts, topology: &Topology<'_>, names: &dyn Fn(&Ids) -> String) -> String {
     let title = match &facts.host.name {
         Some(name) => format!("GPUDirect topology of {name}"),
         None => "GPUDirect topology".to_owned(),
@@ -51,24 +52,26 @@ pub fn svg(facts: &Facts, topology: &Topology, names: &dyn Fn(&Ids) -> String) -
     draw::document(&scene(facts, topology, names), &title)
 }
 
-fn scene(facts: &Facts, topology: &Topology, names: &dyn Fn(&Ids) -> String) -> Scene {
-    let forest = Forest::new(facts.devices());
-    let acs = acs::find(facts, &forest, topology);
+fn scene(facts: &Facts, topology: &Topology<'_>, names: &dyn Fn(&Ids) -> String) -> Scene {
+    let acs = acs::find(topology);
     let sources = Sources {
         facts,
         topology,
-        forest: &forest,
+        forest: &topology.forest,
         acs: &acs,
         names,
     };
-    let groups = sources.groups();
-    let nets = nets::nets(topology);
-    let cards = Cards::new(facts, topology, names, &nets);
-    let mut layout = Layout::new(&cards, &nets);
+    let omission = topology.omission().filter(|_| !topology.has_all_pairs());
+    let (groups, nets) = match &omission {
+        None => (sources.groups(), nets::nets(topology)),
+        Some(_) => (Vec::new(), Nets::default()),
+    };
+    let cards = Cards::new(facts, topology, names, &nets.drawn);
+    let mut layout = Layout::new(&cards, &nets.drawn);
 
     let width = legend::head(&mut layout.scene, facts, topology, MARGIN).max(MIN_WIDTH);
     let (right, bottom) = match groups.is_empty() {
-        true => nothing(&mut layout.scene, facts),
+        true => nothing(&mut layout.scene, facts, omission.as_deref()),
         false => layout.groups(&groups, MARGIN, legend::HEAD, width),
     };
     let mut scene = layout.scene;
@@ -81,18 +84,33 @@ fn scene(facts: &Facts, topology: &Topology, names: &dyn Fn(&Ids) -> String) -> 
         acs: &acs,
         undrawn: sources.undrawn(),
     };
-    let bottom = legend::legend(&mut scene, &page, MARGIN, bottom, right - MARGIN);
+    let bottom = match omission {
+        None => legend::legend(&mut scene, &page, MARGIN, bottom, right - MARGIN),
+        Some(_) => bottom,
+    };
     scene.width = right + MARGIN;
     scene.height = bottom + MARGIN / 2;
     scene
 }
 
-/// A machine without rows.
-fn nothing(scene: &mut Scene, facts: &Facts) -> (i32, i32) {
-    let text = match &facts.pci {
-        Fact::Known(_) => "No GPU and no RDMA device was found.".to_owned(),
-        Fact::Unknown(why) => format!("The PCI devices are not known: {}.", why.phrase()),
+/// A machine without rows, or with more than a picture shows.
+fn nothing(scene: &mut Scene, facts: &Facts, omission: Option<&str>) -> (i32, i32) {
+    let text = match (&facts.pci, omission) {
+        (_, Some(omission)) => {
+            let hint = "gdr topo and gdr topo --format json show the devices and their nearest partners.";
+            scene.write(
+                MARGIN,
+                legend::HEAD + 60,
+                Type::plain(13),
+                Ink::Text,
+                format!("{omission}."),
+            );
+            scene.write(MARGIN, legend::HEAD + 82, Type::plain(13), Ink::Grey, hint);
+            "No picture is drawn of so many devices.".to_owned()
+        }
+        (Fact::Known(_), None) => "No GPU and no RDMA device was found.".to_owned(),
+        (Fact::Unknown(why), None) => format!("The PCI devices are not known: {}.", why.phrase()),
     };
     scene.write(MARGIN, legend::HEAD + 34, Type::plain(16), Ink::Text, text);
-    (0, legend::HEAD + 60)
+    (0, legend::HEAD + if omission.is_some() { 96 } else { 60 })
 }

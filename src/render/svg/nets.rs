@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Kind, Match, Topology, Verdict};
+use crate::model::{Fact, Kind, Match, Verdict};
+use crate::topo::Topology;
 
 use super::scene::Ink;
 
@@ -22,7 +23,7 @@ impl Net {
 }
 
 /// Each GPU and its NIC: rows and verdict.
-pub fn picks(topology: &Topology) -> impl Iterator<Item = (usize, usize, Verdict)> {
+pub fn picks(topology: &Topology<'_>) -> impl Iterator<Item = (usize, usize, Verdict)> {
     let gpu = |found: &&Match| topology.rows.get(found.row).is_some_and(|row| row.kind == Kind::Gpu);
     let nic = |at: &usize| *at < topology.rows.len();
     topology
@@ -32,9 +33,22 @@ pub fn picks(topology: &Topology) -> impl Iterator<Item = (usize, usize, Verdict
         .filter_map(move |found| Some((found.row, found.pick.filter(nic)?, found.verdict)))
 }
 
-/// The nets: pairs first, then NVLink.
-pub fn nets(topology: &Topology) -> Vec<Net> {
-    let mut nets: Vec<Net> = picks(topology)
+/// The most wires and bars of NVLink that are drawn, and the most ends they may have: routing costs the square of both.
+const MAX_NVLINK_NETS: usize = 256;
+const MAX_NVLINK_ENDS: usize = 8_192;
+
+/// What is drawn between the cards.
+#[derive(Default)]
+pub struct Nets {
+    /// The nets: pairs first, then NVLink.
+    pub drawn: Vec<Net>,
+    /// NVLinks are left out, because there are too many to draw.
+    pub no_nvlinks: bool,
+}
+
+/// The nets of a machine.
+pub fn nets(topology: &Topology<'_>) -> Nets {
+    let mut drawn: Vec<Net> = picks(topology)
         .map(|(gpu, nic, verdict)| Net {
             rows: vec![gpu, nic],
             ink: match verdict {
@@ -43,32 +57,38 @@ pub fn nets(topology: &Topology) -> Vec<Net> {
                 Verdict::Bad => Ink::Bad,
                 Verdict::Unknown => Ink::Unknown,
             },
-            text: match topology.pair(gpu, nic).and_then(|pair| pair.pci.known()) {
+            text: match topology.class(gpu, nic) {
                 Some(class) => class.letters().to_owned(),
                 None => "?".to_owned(),
             },
         })
         .collect();
-    nets.extend(nvlinks(topology));
-    nets
+    let gpus: Vec<usize> = topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
+    let nvlinks = nvlinks(&gpus, |a, b| match topology.pair(a, b).map(|pair| pair.nvlinks) {
+        Some(Fact::Known(links)) => links,
+        _ => 0,
+    });
+    let no_nvlinks = nvlinks.is_none();
+    drawn.extend(nvlinks.into_iter().flatten());
+    Nets { drawn, no_nvlinks }
 }
 
-/// GPUs that all reach each other over the same number of links are one bar; other pairs a wire each.
-fn nvlinks(topology: &Topology) -> Vec<Net> {
-    let gpus: Vec<usize> = topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
-    let links = |a: usize, b: usize| {
-        let known = topology.pair(a, b).and_then(|pair| pair.nvlinks.known());
-        known.copied().unwrap_or(0)
-    };
+/// GPUs that all reach each other over the same number of links are one bar; other pairs a wire each. None where there are
+/// too many to draw.
+fn nvlinks(gpus: &[usize], links: impl Fn(usize, usize) -> u32) -> Option<Vec<Net>> {
     let mut left: BTreeSet<(usize, usize)> = BTreeSet::new();
     for (at, &a) in gpus.iter().enumerate() {
         left.extend(gpus[at + 1..].iter().filter(|b| links(a, **b) > 0).map(|b| (a, *b)));
     }
-    let mut nets = Vec::new();
+    let mut nets: Vec<Net> = Vec::new();
+    let mut ends = 0;
     while let Some(&(a, b)) = left.first() {
+        if nets.len() == MAX_NVLINK_NETS || ends > MAX_NVLINK_ENDS {
+            return None;
+        }
         let count = links(a, b);
         let mut rows = vec![a, b];
-        for &gpu in &gpus {
+        for &gpu in gpus {
             let joins = |row: &usize| left.contains(&(gpu.min(*row), gpu.max(*row))) && links(gpu, *row) == count;
             if rows.iter().all(joins) {
                 rows.push(gpu);
@@ -80,41 +100,41 @@ fn nvlinks(topology: &Topology) -> Vec<Net> {
                 left.remove(&(a, b));
             }
         }
+        ends += rows.len();
         nets.push(Net {
             rows,
             ink: Ink::NvLink,
             text: format!("NV{count}"),
         });
     }
-    nets
+    Some(nets)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Fact, Pair, PciClass};
-    use crate::render::svg::machines;
-
     #[test]
     fn equal_links_are_one_bar_and_others_are_not() {
-        let mut topology = Topology {
-            rows: (0..4).map(machines::gpu_row).collect(),
-            ..Topology::default()
-        };
         // 0-1-2 over two links each; 2-3 over one.
-        let pair = |a: usize, b: usize| Pair {
-            pci: Fact::Known(PciClass::Sys),
-            nvlinks: Fact::Known(match (a, b) {
-                (0, 1) | (0, 2) | (1, 2) => 2,
-                (2, 3) => 1,
-                _ => 0,
-            }),
+        let links = |a: usize, b: usize| match (a.min(b), a.max(b)) {
+            (0, 1) | (0, 2) | (1, 2) => 2,
+            (2, 3) => 1,
+            _ => 0,
         };
-        topology.pairs = (0..4).map(|a| (a + 1..4).map(|b| pair(a, b)).collect()).collect();
-        let found: Vec<_> = nets(&topology).into_iter().map(|net| (net.rows, net.text)).collect();
+        let nets = nvlinks(&[0, 1, 2, 3], links).expect("few enough");
+        let found: Vec<_> = nets.into_iter().map(|net| (net.rows, net.text)).collect();
         assert_eq!(
             found,
             [(vec![0, 1, 2], "NV2".to_owned()), (vec![2, 3], "NV1".to_owned())]
         );
+    }
+
+    #[test]
+    fn more_links_than_can_be_drawn_are_left_out() {
+        let gpus: Vec<usize> = (0..64).collect();
+        // Each pair has a number of links of its own.
+        let links = |a: usize, b: usize| u32::try_from(a.min(b) * 64 + a.max(b)).unwrap_or(u32::MAX);
+        assert_eq!(nvlinks(&gpus[..20], links).map(|nets| nets.len()), Some(190));
+        assert_eq!(nvlinks(&gpus, links), None);
     }
 }

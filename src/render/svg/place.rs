@@ -195,7 +195,7 @@ impl Layout<'_> {
                 first: (card.sections.len() > 1).then_some(wires),
             };
             self.pins.insert(section.row, leave);
-            wires += self.nets.iter().filter(|net| net.rows.contains(&section.row)).count();
+            wires += self.cards.wires(section.row);
             top += section.h;
         }
         rect.bottom()

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Bdf, Fact, Facts, Ids, LinkState, PciDevice, RootBus, Topology};
-use crate::topo::{Forest, Role};
+use crate::model::{Bdf, Fact, Facts, Ids, LinkState, PciDevice, RootBus};
+use crate::topo::{Forest, Role, Topology};
 
 use super::acs::Acs;
 use super::scene::Ink;
@@ -64,7 +64,7 @@ pub type Note = (String, Ink);
 /// What the tree is made from.
 pub struct Sources<'a> {
     pub facts: &'a Facts,
-    pub topology: &'a Topology,
+    pub topology: &'a Topology<'a>,
     pub forest: &'a Forest<'a>,
     pub acs: &'a Acs,
     pub names: &'a dyn Fn(&Ids) -> String,

@@ -6,6 +6,7 @@
 
 mod bytes;
 mod command_line;
+mod json;
 mod keyed;
 mod ledger;
 mod scan;
@@ -15,7 +16,6 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::kmod;
 use crate::model::{Failure, Hex, Host, Initramfs, LibraryAnswer, Recorded, RecordedLibraries, Snapshot, Why};
@@ -75,7 +75,7 @@ impl Masker {
     /// The first pass: which names there are, and which replacements are already taken.
     fn learn(&mut self, snapshot: &Snapshot, known: &Known) {
         self.ledger.learning = true;
-        self.document(&mut snapshot.clone());
+        self.read(snapshot);
         self.ledger.learning = false;
         for host in &known.hosts {
             self.words.learn_host(host);
@@ -91,6 +91,31 @@ impl Masker {
             }
         }
         vocabulary(snapshot, |text| self.words.meet_vocabulary(text));
+    }
+
+    /// Goes through a document as if it were masked. Of what it makes, one piece at a time is there.
+    fn read(&mut self, snapshot: &Snapshot) {
+        self.host(&mut snapshot.host.clone());
+        for (path, recorded) in &snapshot.files {
+            self.recorded(path, &mut recorded.clone());
+            self.text(Place::Plain, path);
+        }
+        let RecordedLibraries {
+            nvml,
+            cuda,
+            verbs,
+            mapping,
+            registration,
+        } = &snapshot.libraries;
+        nvml.iter().for_each(|answer| drop(self.library(answer)));
+        cuda.iter().for_each(|answer| drop(self.library(answer)));
+        verbs.iter().for_each(|answer| drop(self.library(answer)));
+        mapping.iter().for_each(|answer| drop(self.library(answer)));
+        registration.iter().for_each(|answer| drop(self.library(answer)));
+        for (line, answer) in &snapshot.tools {
+            self.text(Place::Plain, line);
+            self.library(answer);
+        }
     }
 
     fn document(&mut self, snapshot: &mut Snapshot) {
@@ -109,14 +134,14 @@ impl Masker {
             mapping,
             registration,
         } = &mut snapshot.libraries;
-        *nvml = nvml.take().map(|answer| self.library(answer));
-        *cuda = cuda.take().map(|answer| self.library(answer));
-        *verbs = verbs.take().map(|answer| self.library(answer));
-        *mapping = mapping.take().map(|answer| self.library(answer));
-        *registration = registration.take().map(|answer| self.library(answer));
+        *nvml = nvml.take().map(|answer| self.library(&answer));
+        *cuda = cuda.take().map(|answer| self.library(&answer));
+        *verbs = verbs.take().map(|answer| self.library(&answer));
+        *mapping = mapping.take().map(|answer| self.library(&answer));
+        *registration = registration.take().map(|answer| self.library(&answer));
         snapshot.tools = std::mem::take(&mut snapshot.tools)
             .into_iter()
-            .map(|(line, answer)| (self.text(Place::Plain, &line), self.library(answer)))
+            .map(|(line, answer)| (self.text(Place::Plain, &line), self.library(&answer)))
             .collect();
     }
 
@@ -303,41 +328,24 @@ impl Masker {
     }
 
     /// A library's answer: every text in it.
-    fn library<T: Serialize + DeserializeOwned>(&mut self, answer: LibraryAnswer<T>) -> LibraryAnswer<T> {
+    fn library<T: Serialize + DeserializeOwned>(&mut self, answer: &LibraryAnswer<T>) -> LibraryAnswer<T> {
         let lost = |why| LibraryAnswer::Failed {
             why,
             message: "the answer could not be masked".to_owned(),
         };
         match answer {
             LibraryAnswer::Failed { why, message } => LibraryAnswer::Failed {
-                why,
-                message: self.text(Place::Plain, &message),
+                why: *why,
+                message: self.text(Place::Plain, message),
             },
             LibraryAnswer::Answered(outcome) => {
-                let masked = serde_json::to_value(outcome).and_then(|mut value| {
-                    self.value(Place::Plain, &mut value);
-                    serde_json::from_value(value)
-                });
-                masked.map_or_else(|_| lost(Why::Broken), LibraryAnswer::Answered)
+                // A tree of values would take many times the memory of its text.
+                let masked = serde_json::to_string(outcome)
+                    .ok()
+                    .and_then(|text| json::map_texts(&text, |place, text| self.text(place, text)))
+                    .and_then(|text| serde_json::from_str(&text).ok());
+                masked.map_or_else(|| lost(Why::Broken), LibraryAnswer::Answered)
             }
-        }
-    }
-
-    fn value(&mut self, place: Place, value: &mut Value) {
-        match value {
-            Value::String(text) => *text = self.text(place, text),
-            Value::Array(values) => values.iter_mut().for_each(|value| self.value(place, value)),
-            Value::Object(fields) => {
-                for (name, value) in fields {
-                    let place = if name.ends_with("version") {
-                        Place::Version
-                    } else {
-                        place
-                    };
-                    self.value(place, value);
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 }

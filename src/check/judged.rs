@@ -1,0 +1,305 @@
+//! What the checks said, before profiles weigh it: judged once, weighed for each profile.
+
+use std::cmp::Reverse;
+
+use super::registry::{FAMILIES, Family};
+use super::{Check, Ctx, Judgement, Rule};
+use crate::model::{Facts, Finding, Outcome, Severity};
+use crate::profile::Expectations;
+use crate::topo::MAX_ROWS;
+
+/// The most judgements of one check. A machine within the limits of the topology has fewer for each check.
+const MAX_JUDGEMENTS: usize = MAX_ROWS;
+
+/// Checks that ask which profiles are in force: they are judged again for each profile alone.
+const BY_PROFILE: [&str; 4] = ["gpu.min-driver", "gpu.mig", "gpu.p2p-grant", "pcie.iommu"];
+
+/// The checks that were run, each with its judgements.
+pub struct Judged(Vec<(&'static Check, Vec<Judgement>)>);
+
+/// A judgement as profiles weigh it.
+pub struct Weighed<'a> {
+    /// The check's id.
+    pub id: &'static str,
+    /// What it comes to.
+    pub outcome: Outcome,
+    /// How much it weighs.
+    pub severity: Severity,
+    /// What the check said.
+    pub judgement: &'a Judgement,
+}
+
+impl Judged {
+    /// Runs the checks that are wanted, by their ids, in the order of the registry.
+    pub fn new(ctx: &Ctx<'_>, wanted: impl Fn(&str) -> bool) -> Self {
+        let checks = FAMILIES
+            .iter()
+            .flat_map(|family| family.checks.iter().map(move |check| (family, check)));
+        let judged = checks
+            .filter(|(_, check)| wanted(check.id))
+            .map(|(family, check)| (check, judge(ctx, family, check)));
+        Self(judged.collect())
+    }
+
+    /// Those of these checks that ask which profiles are in force, run again under others.
+    pub fn again(&self, ctx: &Ctx<'_>) -> Self {
+        Self::new(ctx, |id| {
+            BY_PROFILE.contains(&id) && self.0.iter().any(|(check, _)| check.id == id)
+        })
+    }
+
+    /// What they come to, with the judgements of `again` in place of those of the same checks.
+    pub fn weighed<'a>(&'a self, again: &'a Self, expectations: &Expectations) -> Vec<Weighed<'a>> {
+        let instead = |id: &str| again.0.iter().find(|(check, _)| check.id == id);
+        let judged = self.0.iter().map(|judged| instead(judged.0.id).unwrap_or(judged));
+        judged
+            .flat_map(|(check, judgements)| judgements.iter().map(|judgement| weigh(check, judgement, expectations)))
+            .collect()
+    }
+
+    /// The findings.
+    pub fn into_findings(self, expectations: &Expectations) -> Vec<Finding> {
+        let judgements = self
+            .0
+            .into_iter()
+            .flat_map(|(check, judgements)| judgements.into_iter().map(move |judgement| (check, judgement)));
+        judgements
+            .map(|(check, judgement)| {
+                let Weighed { outcome, severity, .. } = weigh(check, &judgement, expectations);
+                Finding {
+                    id: check.id.to_owned(),
+                    outcome,
+                    severity,
+                    subject: judgement.subject,
+                    message: judgement.message,
+                    evidence: judgement.evidence,
+                    needs: judgement.needs,
+                    fix: judgement.fix,
+                }
+            })
+            .collect()
+    }
+}
+
+fn weigh<'a>(check: &Check, judgement: &'a Judgement, expectations: &Expectations) -> Weighed<'a> {
+    let severity = expectations.weight(check.id, check.severity, judgement.weight);
+    Weighed {
+        id: check.id,
+        outcome: match judgement.rule {
+            Rule::Holds => Outcome::Pass,
+            Rule::Broken => severity.outcome(),
+            Rule::Noted => Outcome::Info,
+            Rule::Unknown => Outcome::Unknown,
+            Rule::Skipped => Outcome::Skip,
+        },
+        severity,
+        judgement,
+    }
+}
+
+/// Runs one check. A check that judges nothing does not apply here, and says so.
+fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
+    if family.judges_devices
+        && let Some(devices) = too_many_devices(ctx.facts)
+    {
+        return vec![devices];
+    }
+    let mut judgements = (check.judge)(ctx);
+    if judgements.is_empty() {
+        judgements.push(Judgement::skip("machine", "nothing here for it to judge"));
+    }
+    few(judgements)
+}
+
+/// Where there are more GPUs and NICs than a machine can have, none is judged: what is true of a part says nothing of all.
+pub fn too_many_devices(facts: &Facts) -> Option<Judgement> {
+    let nics = facts.rdma.known().map_or(0, Vec::len) + facts.unnamed_nics.len();
+    let devices = facts.gpus().count() + nics;
+    (devices > MAX_ROWS).then(|| {
+        let message = format!("cannot determine: there are {devices} GPUs and NICs; gdr judges at most {MAX_ROWS}");
+        Judgement::undetermined("machine", message).needs("a source with the devices of one machine alone")
+    })
+}
+
+/// The worst of too many judgements, with one more for the rest, which counts as the worst of those.
+fn few(mut judgements: Vec<Judgement>) -> Vec<Judgement> {
+    if judgements.len() <= MAX_JUDGEMENTS {
+        return judgements;
+    }
+    judgements.sort_by_key(|judgement| {
+        let rule = match judgement.rule {
+            Rule::Broken => 0,
+            Rule::Unknown => 1,
+            Rule::Noted => 2,
+            Rule::Holds => 3,
+            Rule::Skipped => 4,
+        };
+        (rule, Reverse(judgement.weight))
+    });
+    let rest = judgements.split_off(MAX_JUDGEMENTS);
+    if let Some(worst) = rest.first() {
+        judgements.push(Judgement {
+            subject: "machine".to_owned(),
+            message: format!("{} more, none of them worse than: {}", rest.len(), worst.message),
+            ..worst.clone()
+        });
+    }
+    judgements
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::check::testing::{Edit, gpu, machine, rdma};
+    use crate::check::{exit_code, readiness};
+    use crate::model::{Fact, ReadyState};
+    use crate::profile::{Profile, SHIPPED};
+    use crate::topo::topology;
+
+    fn profile(name: &str) -> Profile {
+        let (name, text) = SHIPPED.iter().find(|(known, _)| *known == name).expect("a profile");
+        Profile::parse(name, text, |_| true).expect("a profile")
+    }
+
+    /// The small machine with so many GPUs more, each on a root bus of its own.
+    fn crowded(more: u32) -> Facts {
+        let mut facts = machine();
+        for at in 0..more {
+            facts.add(gpu(&format!("{:04x}:01:00.0", 0x100 + at)));
+        }
+        facts
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_well_of_more_devices_than_are_judged() {
+        let facts = crowded(MAX_ROWS as u32);
+        let (topology, profile) = (topology(&facts), profile("rdma"));
+        let expectations = Expectations::of(std::slice::from_ref(&profile));
+        let ctx = Ctx::new(&facts, &topology, &expectations);
+        let judged = Judged::new(&ctx, |_| true);
+        let ready = readiness(&ctx, &profile, &judged);
+        assert_eq!(
+            (ready.state, ready.ready.len()),
+            (ReadyState::Undetermined, 0),
+            "{}",
+            ready.text
+        );
+        let of_devices = FAMILIES.iter().filter(|family| family.judges_devices);
+        let ids: BTreeSet<&str> = of_devices
+            .flat_map(|family| family.checks)
+            .map(|check| check.id)
+            .collect();
+        let findings = judged.into_findings(&expectations);
+        let said: Vec<&Finding> = findings
+            .iter()
+            .filter(|found| ids.contains(found.id.as_str()))
+            .collect();
+        assert_eq!(said.len(), ids.len());
+        for found in said {
+            assert_eq!(found.outcome, Outcome::Unknown, "{found:#?}");
+            assert!(
+                found.message.contains("there are 1026 GPUs and NICs"),
+                "{}",
+                found.message
+            );
+        }
+        assert_eq!(exit_code(&findings, &expectations, &[Outcome::Fail]), 3);
+    }
+
+    #[test]
+    fn of_more_pairs_than_are_followed_none_is_said_to_be_ready() {
+        let ready = |gpus| {
+            let facts = crowded(gpus);
+            let (topology, profile) = (topology(&facts), profile("p2p"));
+            let expectations = Expectations::of(std::slice::from_ref(&profile));
+            let ctx = Ctx::new(&facts, &topology, &expectations);
+            let judged = Judged::new(&ctx, |id| ["pcie.acs", "pcie.payload"].contains(&id));
+            let outcomes: Vec<Outcome> = judged
+                .weighed(&judged.again(&ctx), &expectations)
+                .iter()
+                .map(|of| of.outcome)
+                .collect();
+            (
+                readiness(&ctx, &profile, &judged).state,
+                outcomes.contains(&Outcome::Unknown),
+            )
+        };
+        // 255 GPUs and one NIC make 32,385 pairs of GPUs and 255 with the NIC; 256 GPUs make 32,896 pairs with it.
+        assert_eq!(ready(254), (ReadyState::Ready, false));
+        assert_eq!(ready(255), (ReadyState::Undetermined, true));
+    }
+
+    #[test]
+    fn the_rest_of_too_many_judgements_counts_as_the_worst_of_them() {
+        let mut judgements: Vec<Judgement> = (0..MAX_JUDGEMENTS)
+            .map(|at| Judgement::pass(format!("{at}"), "Well."))
+            .collect();
+        assert_eq!(few(judgements.clone()), judgements);
+        judgements.push(Judgement::broken("late", "Broken."));
+        judgements.push(Judgement::pass("later", "Well."));
+        let kept = few(judgements.clone());
+        assert_eq!(kept.len(), MAX_JUDGEMENTS + 1);
+        assert_eq!((kept[0].subject.as_str(), kept[0].rule), ("late", Rule::Broken));
+        let last = &kept[MAX_JUDGEMENTS];
+        assert_eq!((last.subject.as_str(), last.rule), ("machine", Rule::Holds));
+        assert_eq!(last.message, "2 more, none of them worse than: Well.");
+        judgements.extend((0..MAX_JUDGEMENTS).map(|at| Judgement::broken(format!("b{at}"), "Broken.")));
+        assert_eq!(few(judgements)[MAX_JUDGEMENTS].rule, Rule::Broken);
+    }
+
+    /// Only a check that is in `BY_PROFILE` may ask which profiles are in force: the others are judged once for all.
+    #[test]
+    fn no_other_check_asks_for_profiles() {
+        fn walk(directory: &Path, found: &mut Vec<String>) {
+            for entry in fs::read_dir(directory).expect("a directory of checks") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    walk(&path, found);
+                } else if fs::read_to_string(&path)
+                    .expect("a source")
+                    .contains("ctx.expectations")
+                {
+                    found.push(path.file_name().expect("a name").to_string_lossy().into_owned());
+                }
+            }
+        }
+        let mut found = Vec::new();
+        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check"), &mut found);
+        found.sort();
+        // `sharing.rs` has gpu.mig; the first two weigh what was judged.
+        assert_eq!(
+            found,
+            [
+                "iommu.rs",
+                "judged.rs",
+                "min_driver.rs",
+                "mod.rs",
+                "p2p.rs",
+                "sharing.rs"
+            ]
+        );
+        for id in BY_PROFILE {
+            assert!(crate::check::find(id).is_some(), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_long_list_of_devices_does_not_make_each_piece_of_evidence_long() {
+        let mut facts = machine();
+        let names = (0..MAX_ROWS - 1).map(|at| rdma(&format!("mlx5_{at:0>200}"), "0000:04:00.0"));
+        facts.rdma = Fact::Known(names.collect());
+        let topology = topology(&facts);
+        let expectations = Expectations::of(&[]);
+        let ctx = Ctx::new(&facts, &topology, &expectations);
+        let findings = Judged::new(&ctx, |id| id.starts_with("rdma.")).into_findings(&expectations);
+        let longest = findings
+            .iter()
+            .flat_map(|found| &found.evidence)
+            .map(|of| of.value.len().max(of.source.len()));
+        assert!(longest.max().is_some_and(|longest| longest < 5_000));
+    }
+}

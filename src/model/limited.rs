@@ -1,0 +1,65 @@
+//! Lists of documents that say more than any machine has: they are refused while they are read, before they take memory.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// The most GPUs that a library's answer may name.
+pub const MAX_GPUS: usize = 1_024;
+
+/// The most pairs of GPUs: 128 with each other, both ways.
+pub const MAX_PAIRS: usize = 16_384;
+
+/// The most RDMA devices.
+pub const MAX_DEVICES: usize = 16_384;
+
+/// A list of at most `MAX` values.
+pub fn list<'de, const MAX: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    struct Limited<const MAX: usize, T>(PhantomData<T>);
+
+    impl<'de, const MAX: usize, T: Deserialize<'de>> Visitor<'de> for Limited<MAX, T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of at most {MAX} values")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut values = Vec::new();
+            while let Some(value) = list.next_element()? {
+                if values.len() == MAX {
+                    return Err(A::Error::custom(format!(
+                        "a list has more than {MAX} values, which no machine has"
+                    )));
+                }
+                values.push(value);
+            }
+            Ok(values)
+        }
+    }
+
+    deserializer.deserialize_seq(Limited::<MAX, T>(PhantomData))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Few(#[serde(deserialize_with = "list::<3, _, _>")] Vec<u8>);
+
+    #[test]
+    fn a_list_ends_at_its_limit() {
+        let read = serde_json::from_str::<Few>;
+        assert_eq!(read("[]").ok(), Some(Few(vec![])));
+        assert_eq!(read("[1, 2, 3]").ok(), Some(Few(vec![1, 2, 3])));
+        let error = read("[1, 2, 3, 4]").map_err(|error| error.to_string());
+        assert!(error.is_err_and(|error| error.starts_with("a list has more than 3 values")));
+    }
+}

@@ -1,0 +1,92 @@
+//! The texts in a document of JSON, replaced where they stand: its numbers, names and punctuation are copied.
+
+use super::scan::Place;
+
+/// The document with what `map` makes of each of its texts; none where it is no JSON. What stands under a name that ends in
+/// `version` is one.
+pub fn map_texts(json: &str, mut map: impl FnMut(Place, &str) -> String) -> Option<String> {
+    let mut out = String::with_capacity(json.len());
+    // Of each list or object that is open: whether what is in it is a version.
+    let mut open: Vec<Place> = Vec::new();
+    let mut place = Place::Plain;
+    let mut rest = json;
+    while let Some(at) = rest.find(['"', '{', '[', '}', ']']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let mark = rest.chars().next()?;
+        if mark != '"' {
+            match mark {
+                '{' | '[' => open.push(place),
+                _ => place = open.pop()?,
+            }
+            out.push(mark);
+            rest = &rest[1..];
+            continue;
+        }
+        let length = text_length(rest)?;
+        let (text, behind) = rest.split_at(length);
+        let around = open.last().copied().unwrap_or(Place::Plain);
+        if behind.trim_start().starts_with(':') {
+            place = match text.trim_end_matches('"').ends_with("version") {
+                true => Place::Version,
+                false => around,
+            };
+            out.push_str(text);
+        } else {
+            let text: String = serde_json::from_str(text).ok()?;
+            out.push_str(&serde_json::to_string(&map(place, &text)).ok()?);
+        }
+        rest = behind;
+    }
+    out.push_str(rest);
+    open.is_empty().then_some(out)
+}
+
+/// The bytes of the text that a document begins with, its quotes included.
+fn text_length(json: &str) -> Option<usize> {
+    let mut escaped = false;
+    for (at, byte) in json.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return Some(at + 1),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_replaced_and_nothing_else() {
+        let json =
+            r#"{"a":"x","driver_version":{"known":["1","2"]},"b":[{"c":"\"q\\","n":-1.5e3},null,true],"e":"","ü":"é"}"#;
+        let mut seen = Vec::new();
+        let out = map_texts(json, |place, text| {
+            seen.push((place, text.to_owned()));
+            text.to_uppercase()
+        });
+        let want = json
+            .replace("\"x\"", "\"X\"")
+            .replace("\\\"q", "\\\"Q")
+            .replace('é', "É");
+        assert_eq!(out.as_deref(), Some(want.as_str()));
+        let text = |place, text: &str| (place, text.to_owned());
+        assert_eq!(
+            seen,
+            [
+                text(Place::Plain, "x"),
+                text(Place::Version, "1"),
+                text(Place::Version, "2"),
+                text(Place::Plain, "\"q\\"),
+                text(Place::Plain, ""),
+                text(Place::Plain, "é"),
+            ]
+        );
+        assert_eq!(map_texts("{\"a\":[1}", |_, text| text.to_owned()), None);
+        assert_eq!(map_texts("\"a", |_, text| text.to_owned()), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! Partners by how near they are, found without looking at every pair: by PCI function and NUMA node, by the bridges above,
+//! by host bridge.
+//!
+//! Each level holds every partner of its distance, and perhaps nearer ones; the class itself decides.
+
+use std::collections::BTreeMap;
+
+use super::Topology;
+use super::classify::End;
+use crate::model::{Bdf, Fact, Kind, RootBus};
+
+/// The partners of one kind.
+pub struct Partners<'t> {
+    topology: &'t Topology<'t>,
+    by_function: BTreeMap<Bdf, Vec<usize>>,
+    /// Those whose NUMA node is known, and of these the coherent GPUs.
+    by_node: BTreeMap<u32, Vec<usize>>,
+    coherent: BTreeMap<u32, Vec<usize>>,
+    /// By the bridges above them.
+    below: BTreeMap<Chain<'t>, Vec<usize>>,
+    /// By the bridges above the bridge that is right above them.
+    below_a_child: BTreeMap<Chain<'t>, Vec<usize>>,
+    /// By the bridge that is next to the root bus.
+    below_the_root: BTreeMap<(RootBus, Bdf), Vec<usize>>,
+    /// Those of which the root bus is known: by it, by node, and all.
+    rooted: BTreeMap<RootBus, Vec<usize>>,
+    rooted_by_node: BTreeMap<Option<u32>, Vec<usize>>,
+    all_rooted: Vec<usize>,
+}
+
+/// A root bus and the bridges below it, the outermost first.
+type Chain<'t> = (RootBus, &'t [Bdf]);
+
+impl<'t> Partners<'t> {
+    /// Sorts the rows of a kind. Those with a port that is up come first, for a level may be looked at in part.
+    pub fn new(topology: &'t Topology<'t>, kind: Kind) -> Self {
+        let mut partners = Self {
+            topology,
+            by_function: BTreeMap::new(),
+            by_node: BTreeMap::new(),
+            coherent: BTreeMap::new(),
+            below: BTreeMap::new(),
+            below_a_child: BTreeMap::new(),
+            below_the_root: BTreeMap::new(),
+            rooted: BTreeMap::new(),
+            rooted_by_node: BTreeMap::new(),
+            all_rooted: Vec::new(),
+        };
+        let mut rows: Vec<usize> = topology.rows_of(kind).map(|(at, _)| at).collect();
+        rows.sort_by_key(|at| topology.rows.get(*at).map(|row| row.active == Some(false)));
+        for row in rows {
+            partners.add(row);
+        }
+        partners
+    }
+
+    fn add(&mut self, row: usize) {
+        let (Some(end), Some(of)) = (self.topology.end(row), self.topology.rows.get(row)) else {
+            return;
+        };
+        let (Fact::Known(place), false) = (&end.place, of.software) else {
+            return;
+        };
+        if let Some(bdf) = end.bdf {
+            self.by_function.entry(bdf).or_default().push(row);
+        }
+        if let Fact::Known(Some(node)) = end.numa {
+            self.by_node.entry(node).or_default().push(row);
+            if of.coherent {
+                self.coherent.entry(node).or_default().push(row);
+            }
+        }
+        let bridges = place.bridges.as_slice();
+        self.below.entry((place.root, bridges)).or_default().push(row);
+        if let Some((_, above)) = bridges.split_last() {
+            self.below_a_child.entry((place.root, above)).or_default().push(row);
+        }
+        if let Some(first) = bridges.first() {
+            self.below_the_root.entry((place.root, *first)).or_default().push(row);
+        }
+        if place.rooted {
+            self.rooted.entry(place.root).or_default().push(row);
+            self.all_rooted.push(row);
+            if let Fact::Known(node) = end.numa {
+                self.rooted_by_node.entry(node).or_default().push(row);
+            }
+        }
+    }
+
+    /// The partners of a row, the nearest level first.
+    pub fn levels(&self, row: usize) -> impl Iterator<Item = Vec<&[usize]>> {
+        let end = self.topology.end(row);
+        let coherent = self.topology.rows.get(row).is_some_and(|row| row.coherent);
+        (0..5).map(move |level| match end {
+            Some(end) => self.level(level, end, coherent),
+            None => Vec::new(),
+        })
+    }
+
+    fn level(&self, level: usize, end: &End<'t>, coherent: bool) -> Vec<&[usize]> {
+        let &Fact::Known(place) = &end.place else {
+            return Vec::new();
+        };
+        let bridges = place.bridges.as_slice();
+        match level {
+            0 => {
+                // The same function; a coherent GPU and the NICs of its socket; at most one bridge between.
+                let mut found = vec![end.bdf.and_then(|bdf| self.by_function.get(&bdf))];
+                if let Fact::Known(Some(node)) = end.numa {
+                    let by_socket = if coherent { &self.by_node } else { &self.coherent };
+                    found.push(by_socket.get(&node));
+                }
+                for chain in (1..=bridges.len()).rev().take(2) {
+                    let chain = (place.root, &bridges[..chain]);
+                    found.extend([self.below.get(&chain), self.below_a_child.get(&chain)]);
+                }
+                found.into_iter().flatten().map(Vec::as_slice).collect()
+            }
+            1 => {
+                let first = bridges.first().map(|first| (place.root, *first));
+                let found = first.and_then(|first| self.below_the_root.get(&first));
+                found.into_iter().map(Vec::as_slice).collect()
+            }
+            _ if !place.rooted => Vec::new(),
+            2 => self.rooted.get(&place.root).into_iter().map(Vec::as_slice).collect(),
+            3 if self.has_one_node() => vec![self.all_rooted.as_slice()],
+            3 => {
+                let found = end.numa.known().and_then(|node| self.rooted_by_node.get(node));
+                found.into_iter().map(Vec::as_slice).collect()
+            }
+            _ => {
+                // Where it is not known which nodes there are, a node and none may be the same.
+                let numbered = self.topology.facts.numa.known().is_some();
+                let far = |node: &Option<u32>| {
+                    let near = end.numa.known();
+                    near.is_some_and(|near| near != node && (numbered || near.is_some() == node.is_some()))
+                };
+                let nodes = self.rooted_by_node.iter().filter(|(node, _)| far(node));
+                nodes.map(|(_, rows)| rows.as_slice()).collect()
+            }
+        }
+    }
+
+    fn has_one_node(&self) -> bool {
+        self.topology.facts.numa.known().is_some_and(|nodes| nodes.len() == 1)
+    }
+}

@@ -1,0 +1,282 @@
+//! Nearest partners from the index against those found by looking at every pair, on machines made at random.
+
+use proptest::prelude::*;
+
+use super::{MAX_PATHS, MAX_ROWS, Topology, narrowest, topology};
+use crate::model::*;
+
+const GPU: u16 = 0x2330;
+/// One whose memory is coherent with the CPU's (GH200).
+const COHERENT: u16 = 0x2342;
+
+/// Where one device of a machine is, in small numbers, so that many share a place.
+#[derive(Debug, Clone)]
+struct Spot {
+    gpu: bool,
+    coherent: bool,
+    software: bool,
+    down: bool,
+    root: u8,
+    rooted: bool,
+    bridges: Vec<u8>,
+    numa: Option<Option<u32>>,
+    /// Width of its link; 0 where it has none, none where it is not known.
+    width: Option<u8>,
+}
+
+fn spot() -> impl Strategy<Value = Spot> {
+    let tree = (0..3_u8, prop::bool::weighted(0.9), prop::collection::vec(0..2_u8, 0..4));
+    let flags = (
+        any::<bool>(),
+        prop::bool::weighted(0.1),
+        prop::bool::weighted(0.1),
+        any::<bool>(),
+    );
+    let numa = prop::option::weighted(0.9, prop::option::weighted(0.8, 0..2_u32));
+    let width = prop::option::weighted(0.9, prop::sample::select(vec![0_u8, 4, 8, 16]));
+    (flags, tree, numa, width).prop_map(
+        |((gpu, coherent, software, down), (root, rooted, bridges), numa, width)| Spot {
+            gpu,
+            coherent: coherent && gpu,
+            software: software && !gpu,
+            down: down && !gpu,
+            root,
+            rooted,
+            bridges,
+            numa,
+            width,
+        },
+    )
+}
+
+fn address(domain: u32, bus: u8, device: u8) -> Bdf {
+    Bdf {
+        domain,
+        bus,
+        device,
+        function: 0,
+    }
+}
+
+/// The addresses of the bridges above: a bridge is known by the way that leads to it.
+fn bridges(spot: &Spot) -> Vec<Bdf> {
+    let way = |length: usize| spot.bridges[..length].iter().fold(1_u8, |way, turn| way * 2 + turn);
+    (1..=spot.bridges.len())
+        .map(|length| address(u32::from(spot.root), way(length), 1))
+        .collect()
+}
+
+fn device(bdf: Bdf, spot: &Spot, bridges: Vec<Bdf>, ids: (u16, u16, u32)) -> PciDevice {
+    let link = spot.width.map(|width| {
+        let link = Link {
+            speed: LinkSpeed(5),
+            width,
+        };
+        LinkState {
+            current: link,
+            max: link,
+        }
+    });
+    PciDevice {
+        bdf,
+        place: Fact::Known(Place {
+            root: RootBus {
+                domain: spot.root.into(),
+                bus: 0,
+            },
+            rooted: spot.rooted,
+            bridges,
+        }),
+        ids: Fact::Known(Ids {
+            vendor: ids.0,
+            device: Some(ids.1),
+            class: ids.2,
+        }),
+        numa_node: spot.numa.map_or(Fact::Unknown(Why::Denied), Fact::Known),
+        config: Config::default(),
+        attributes: Some(Box::new(Attributes {
+            link: link.map_or(Fact::Unknown(Why::Denied), |link| {
+                Fact::Known((link.current.width > 0).then_some(link))
+            }),
+            ..Attributes::default()
+        })),
+    }
+}
+
+fn facts(spots: &[Spot], nodes: Option<u32>) -> Facts {
+    let mut devices: Vec<PciDevice> = Vec::new();
+    let mut nics = Vec::new();
+    for (at, spot) in (0_u32..).zip(spots) {
+        let bdf = address(0x1000 + at, 0, 0);
+        let above = bridges(spot);
+        for (length, bridge) in above.iter().enumerate() {
+            if devices.iter().all(|device| device.bdf != *bridge) {
+                devices.push(device(
+                    *bridge,
+                    spot,
+                    above[..length].to_vec(),
+                    (0x1000, 0xc030, 0x06_0400),
+                ));
+            }
+        }
+        let ids = match (spot.gpu, spot.coherent) {
+            (true, true) => (Ids::NVIDIA, COHERENT, 0x03_0200),
+            (true, false) => (Ids::NVIDIA, GPU, 0x03_0200),
+            (false, _) => (Ids::MELLANOX, 0x1021, 0x02_0700),
+        };
+        devices.push(device(bdf, spot, above, ids));
+        if !spot.gpu {
+            let port = RdmaPort {
+                number: 1,
+                state: Fact::Known(if spot.down { "DOWN" } else { "ACTIVE" }.to_owned()),
+                ..RdmaPort::default()
+            };
+            nics.push(RdmaDevice {
+                name: format!("mlx5_{at}"),
+                place: Fact::Known(Some(bdf)),
+                parent: Fact::Known(spot.software.then(|| "eth0".to_owned())),
+                ports: Fact::Known(vec![port]),
+                ..RdmaDevice::default()
+            });
+        }
+    }
+    devices.sort_by_key(|device| device.bdf);
+    Facts {
+        pci: Fact::Known(devices),
+        rdma: Fact::Known(nics),
+        numa: nodes.map_or(Fact::Unknown(Why::NotCovered), |nodes| {
+            let node = |id| NumaNode {
+                id,
+                cpus: IdList::default(),
+            };
+            Fact::Known((0..nodes).map(node).collect())
+        }),
+        ..Facts::default()
+    }
+}
+
+/// How near a partner is, as the table of classes has it: less is nearer. None where the class is not known.
+fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, bool, u64)> {
+    let (a, b) = (&topology.rows[me], &topology.rows[other]);
+    let class = *topology.pair(me, other)?.pci.known()?;
+    let by_socket = (a.coherent || b.coherent)
+        && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b);
+    let path = topology.route(me, other).ok();
+    let narrow = path.and_then(|path| narrowest(&path).known().map(|narrow| narrow.bytes_per_second));
+    let distance = match class {
+        PciClass::Pix => 0,
+        _ if by_socket => 0,
+        PciClass::Pxb => 1,
+        PciClass::Phb => 2,
+        PciClass::Node => 3,
+        PciClass::Sys => 4,
+    };
+    Some((distance, b.active == Some(false), u64::MAX - narrow.unwrap_or(0)))
+}
+
+/// The partners of the least rank, found by looking at all of them.
+fn nearest(topology: &Topology<'_>, me: usize, theirs: Kind) -> Vec<usize> {
+    let others = topology
+        .rows_of(theirs)
+        .filter(|(_, row)| !row.software && !topology.rows[me].software);
+    let ranked: Vec<_> = others
+        .filter_map(|(at, _)| Some((rank(topology, me, at)?, at)))
+        .collect();
+    let least = ranked.iter().map(|(rank, _)| *rank).min();
+    ranked
+        .into_iter()
+        .filter(|(rank, _)| Some(*rank) == least)
+        .map(|(_, at)| at)
+        .collect()
+}
+
+fn other(kind: Kind) -> Kind {
+    if kind == Kind::Gpu { Kind::Nic } else { Kind::Gpu }
+}
+
+proptest! {
+    #[test]
+    fn the_index_finds_what_looking_at_every_pair_finds(
+        spots in prop::collection::vec(spot(), 1..14),
+        nodes in prop::option::of(1..3_u32),
+    ) {
+        let facts = facts(&spots, nodes);
+        let topology = topology(&facts);
+        prop_assert_eq!(topology.matches.len(), spots.len());
+        for found in &topology.matches {
+            let theirs = other(topology.rows[found.row].kind);
+            prop_assert_eq!(&found.best, &nearest(&topology, found.row, theirs), "{}", topology.rows[found.row].name);
+            prop_assert_eq!(found.pick.is_some(), !found.best.is_empty());
+            prop_assert!(found.pick.is_none_or(|pick| found.best.contains(&pick)));
+        }
+    }
+}
+
+/// A machine with more rows than pairs are computed of: eight trees of the same shape, each with its part of the devices.
+fn large(gpus: usize, nics: usize) -> Facts {
+    let spots: Vec<Spot> = (0..gpus + nics)
+        .map(|at| Spot {
+            gpu: at < gpus,
+            coherent: false,
+            software: false,
+            down: at % 5 == 0,
+            root: (at % 8) as u8,
+            rooted: true,
+            bridges: vec![(at / 8 % 2) as u8, (at / 16 % 2) as u8],
+            numa: Some(Some((at % 2) as u32)),
+            width: Some(16),
+        })
+        .collect();
+    facts(&spots, Some(2))
+}
+
+#[test]
+fn beyond_the_limit_each_row_has_one_partner_of_the_nearest() {
+    let facts = large(MAX_ROWS, 64);
+    let topology = topology(&facts);
+    assert!(!topology.has_all_pairs() && !topology.has_all_paths());
+    assert!(topology.omission().is_some_and(|why| why.contains("1088 GPUs, NICs")));
+    for found in topology.matches.iter().step_by(7) {
+        let best = nearest(&topology, found.row, other(topology.rows[found.row].kind));
+        let pick = found.pick.expect("a partner");
+        assert_eq!(found.best, [pick]);
+        assert!(
+            best.contains(&pick),
+            "{}: {pick} is none of {best:?}",
+            topology.rows[found.row].name
+        );
+    }
+    // They are shared out: no NIC has many more than its part of the GPUs.
+    let of_gpus = topology
+        .matches
+        .iter()
+        .filter(|found| topology.rows[found.row].kind == Kind::Gpu);
+    let mut taken = vec![0; topology.rows.len()];
+    of_gpus.filter_map(|found| found.pick).for_each(|pick| taken[pick] += 1);
+    assert!(taken.iter().all(|count| *count <= 2 * MAX_ROWS / 64 + 2), "{taken:?}");
+}
+
+#[test]
+fn the_limits_are_where_they_are_said_to_be() {
+    let cases = [
+        (MAX_ROWS, 0, true, false),
+        (MAX_ROWS + 1, 0, false, false),
+        // 256 GPUs make 32,640 pairs, and with one NIC 32,896.
+        (256, 0, true, true),
+        (256, 1, true, false),
+        // 8 GPUs with each other, and with 1,016 NICs.
+        (8, 1_016, true, true),
+        (32, 992, true, true),
+    ];
+    for (gpus, nics, pairs, paths) in cases {
+        let facts = large(gpus, nics);
+        let topology = topology(&facts);
+        assert_eq!(
+            (topology.has_all_pairs(), topology.has_all_paths()),
+            (pairs, paths),
+            "{gpus} and {nics}"
+        );
+        assert_eq!(topology.omission().is_none(), pairs && paths);
+    }
+    assert_eq!((MAX_ROWS, MAX_PATHS), (1_024, 32_768));
+}
