@@ -47,7 +47,7 @@ fn input_that_is_no_record_is_refused() {
             b"{\"schema\":\"gdr.snapshot/2\"}",
             &["gdr.snapshot/2", "gdr.snapshot/1"],
         ),
-        (b"{\"schema\":\"gdr.topo/1\"}", &["gdr.topo/1", "no record"]),
+        (b"{\"schema\":\"gdr.topo/1\"}", &["its schema is not gdr.snapshot/1"]),
         (b"{\"schema\":\"gdr.snapshot/1\",\"files\":7}", &["gdr.snapshot/1"]),
         (b"\x28\xb5\x2f\xfd", &["Zstandard"]),
         (b"\x28\xb5\x2f\xfdgarbage that is no frame", &[]),
