@@ -2,9 +2,9 @@
 
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use loader::{Opened, Refusal};
+use process::SetOnce;
 
 use crate::Functions;
 
@@ -50,12 +50,12 @@ pub enum OpenError {
 ///
 /// [`OpenError`], with the loader's words.
 pub fn library() -> Result<&'static Library, OpenError> {
-    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    static LIBRARY: SetOnce<Library> = SetOnce::new();
     if let Some(library) = LIBRARY.get() {
         return Ok(library);
     }
     let library = Library::open(Path::new(NAME))?;
-    Ok(LIBRARY.get_or_init(|| library))
+    Ok(LIBRARY.set(library).unwrap_or_else(|first| first))
 }
 
 impl Library {

@@ -3,9 +3,9 @@
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use loader::Opened;
+use process::SetOnce;
 
 use crate::library::OpenError;
 use crate::{
@@ -169,12 +169,12 @@ impl Mlx5dv {
 ///
 /// [`OpenError`], with the loader's words.
 pub fn mlx5dv() -> Result<&'static Mlx5dv, OpenError> {
-    static LIBRARY: OnceLock<Mlx5dv> = OnceLock::new();
+    static LIBRARY: SetOnce<Mlx5dv> = SetOnce::new();
     if let Some(library) = LIBRARY.get() {
         return Ok(library);
     }
     let library = open(Path::new(NAME))?;
-    Ok(LIBRARY.get_or_init(|| library))
+    Ok(LIBRARY.set(library).unwrap_or_else(|first| first))
 }
 
 fn open(path: &Path) -> Result<Mlx5dv, OpenError> {

@@ -5,7 +5,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use gpu::Lent;
+use gpu::BorrowedMemory;
 use ibverbs_sys::{self as raw, ibv_qp_type as kind, mlx5dv_obj_type as object, mlx5dv_qp_create_flags as flags};
 
 use crate::domain::Threads;
@@ -15,7 +15,7 @@ use crate::{CompletionQueue, Context, Domain, Error, QueuePair, QueuePairOptions
 #[derive(Debug, Clone)]
 pub struct Ring {
     /// All of it.
-    pub memory: Lent,
+    pub memory: BorrowedMemory,
     /// Entries (of a send queue, blocks of 64 bytes): a power of two.
     pub entries: u32,
     /// Bytes of one.
@@ -26,7 +26,7 @@ pub struct Ring {
 #[derive(Debug, Clone)]
 pub struct Words {
     /// The whole page, or pages: what is registered with a GPU.
-    pub pages: Lent,
+    pub pages: BorrowedMemory,
     /// Where the words begin in it.
     pub offset: usize,
 }
@@ -225,12 +225,12 @@ impl Context {
 type Keep = Arc<dyn std::any::Any + Send + Sync>;
 
 /// Memory of the provider's, which is there while its object is.
-fn lent(what: &'static str, start: *mut std::ffi::c_void, bytes: usize, keep: Keep) -> Result<Lent, Error> {
+fn lent(what: &'static str, start: *mut std::ffi::c_void, bytes: usize, keep: Keep) -> Result<BorrowedMemory, Error> {
     let start = NonNull::new(start.cast::<u8>()).filter(|start| bytes > 0 && start.addr().get() % 8 == 0);
     let start = start.ok_or(Error::Layout { what, bytes })?;
     // SAFETY: the provider told that the object's memory is there, and keeps it until the object is destroyed, which `keep` does; it
     // touches it by functions that are not called while it is in other hands.
-    Ok(unsafe { Lent::new(start, bytes, keep) })
+    Ok(unsafe { BorrowedMemory::new(start, bytes, keep) })
 }
 
 /// Words of the provider's: all of their pages, which hold other objects' words of the same kind.

@@ -70,7 +70,7 @@ pub(super) struct Span {
     _block: Option<Arc<Block>>,
 }
 
-// SAFETY: a span is used by atomic accesses only, from whichever thread.
+// SAFETY: a span is used through `bytes` only, from whichever thread.
 unsafe impl Send for Span {}
 
 impl Span {
@@ -119,9 +119,12 @@ pub(super) fn add_host(start: NonNull<u8>, bytes: usize) {
     lock().hosts.insert(start.as_ptr().addr() as u64, bytes);
 }
 
-/// Whether host memory that begins there is reached already.
-pub(super) fn has_host(start: NonNull<u8>) -> bool {
-    lock().hosts.contains_key(&(start.as_ptr().addr() as u64))
+/// Whether some of this host memory is reached already.
+pub(super) fn has_host(start: NonNull<u8>, bytes: usize) -> bool {
+    let start = start.as_ptr().addr() as u64;
+    let space = lock();
+    let before = space.hosts.range(..start + bytes as u64).next_back();
+    before.is_some_and(|(first, bytes)| first + *bytes as u64 > start)
 }
 
 /// Takes that back.
@@ -255,7 +258,7 @@ struct Block {
     size: usize,
 }
 
-// SAFETY: the mappings belong to the process; the memory is touched by atomic accesses only.
+// SAFETY: the mappings belong to the process; the memory is touched through `bytes` only.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}

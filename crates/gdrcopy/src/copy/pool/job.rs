@@ -32,7 +32,8 @@ pub(crate) struct Job {
     pub(crate) direction: Direction,
 }
 
-/// The shared form of a job. All zero is the state before the first.
+/// The shared form of a job.
+#[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Shared {
     ticket: Line<AtomicU64>,
@@ -47,6 +48,7 @@ pub(super) struct Shared {
 }
 
 /// A value on a line of its own, so that those who spin on it are disturbed by nothing else.
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(super) struct Line<T>(pub(super) T);
 

@@ -1,6 +1,6 @@
 //! Software's queues in the memory where a card's provider keeps them.
 
-use gpu::{Lent, Registration};
+use gpu::{BorrowedMemory, Registration};
 use verbs::{CompletionQueue as VerbsCompletions, QueuePair as Verbs, Ring, Words};
 
 use super::{Error, gpu_failed, verbs_failed};
@@ -101,13 +101,13 @@ pub(super) fn register(supply: &Supply, word: &Words) -> Result<Place, crate::Er
 }
 
 /// Memory that streams read and write too.
-fn reached(supply: &Supply, memory: &Lent, operation: &'static str) -> Result<Place, crate::Error> {
+fn reached(supply: &Supply, memory: &BorrowedMemory, operation: &'static str) -> Result<Place, crate::Error> {
     let memory = memory.for_gpu(supply.gpu(), Registration::Memory);
     Ok(Place::host(memory.map_err(gpu_failed(operation))?))
 }
 
 /// Memory that the CPU alone writes.
-fn unseen(supply: &Supply, memory: &Lent) -> Result<Place, crate::Error> {
+fn unseen(supply: &Supply, memory: &BorrowedMemory) -> Result<Place, crate::Error> {
     let memory = memory.for_cpu(supply.gpu());
     Ok(Place::host(memory.map_err(gpu_failed("use a card's queue"))?))
 }

@@ -1,15 +1,94 @@
-//! Copies of memory that somebody else may be writing: word by word, each word read or written once.
-//!
-//! Host memory a GPU writes, and the memory of a simulated GPU, are shared with others at any time, so no reference into them
-//! exists and every access is atomic (relaxed): 8 bytes where both sides allow it, else single bytes.
+//! Accesses to memory that a GPU, a card or another thread may read and write at any time: pinned host memory, queues, the memory of a
+//! simulated GPU. No reference into it exists. Each word is read or written once, and none is torn.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+mod access;
 
-/// Copies `count` bytes.
+use std::sync::atomic::{Ordering, fence};
+
+/// Reads a 32-bit word: what its writer wrote before it is seen after it (acquire).
 ///
 /// # Safety
 ///
-/// `from` is valid for reads and `to` for writes of `count` bytes, now and by atomic operations; they do not overlap.
+/// `from` is valid for reads of 4 bytes, and a multiple of 4.
+#[inline]
+#[must_use]
+pub unsafe fn load32(from: *const u8) -> u32 {
+    // SAFETY: this function's condition.
+    let value = unsafe { access::load32(from) };
+    fence(Ordering::Acquire);
+    value
+}
+
+/// Reads a 64-bit word, likewise.
+///
+/// # Safety
+///
+/// `from` is valid for reads of 8 bytes, and a multiple of 8.
+#[inline]
+#[must_use]
+pub unsafe fn load64(from: *const u8) -> u64 {
+    // SAFETY: this function's condition.
+    let value = unsafe { access::load64(from) };
+    fence(Ordering::Acquire);
+    value
+}
+
+/// Reads a byte, likewise.
+///
+/// # Safety
+///
+/// `from` is valid for reads.
+#[inline]
+#[must_use]
+pub unsafe fn load8(from: *const u8) -> u8 {
+    // SAFETY: this function's condition.
+    let value = unsafe { access::load8(from) };
+    fence(Ordering::Acquire);
+    value
+}
+
+/// Writes a 32-bit word: what was written before it is seen by who sees it (release).
+///
+/// # Safety
+///
+/// `to` is valid for writes of 4 bytes, and a multiple of 4.
+#[inline]
+pub unsafe fn store32(to: *mut u8, value: u32) {
+    fence(Ordering::Release);
+    // SAFETY: this function's condition.
+    unsafe { access::store32(to, value) };
+}
+
+/// Writes a 64-bit word, likewise.
+///
+/// # Safety
+///
+/// `to` is valid for writes of 8 bytes, and a multiple of 8.
+#[inline]
+pub unsafe fn store64(to: *mut u8, value: u64) {
+    fence(Ordering::Release);
+    // SAFETY: this function's condition.
+    unsafe { access::store64(to, value) };
+}
+
+/// Writes a byte, likewise.
+///
+/// # Safety
+///
+/// `to` is valid for writes.
+#[inline]
+pub unsafe fn store8(to: *mut u8, value: u8) {
+    fence(Ordering::Release);
+    // SAFETY: this function's condition.
+    unsafe { access::store8(to, value) };
+}
+
+/// Copies `count` bytes, in no order: 8 at a time where both sides allow it, else single ones. Either side may also be memory of the
+/// caller's own.
+///
+/// # Safety
+///
+/// `from` is valid for reads and `to` for writes of `count` bytes; they do not overlap.
 pub unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
     let mut done = 0;
     if to.addr() % 8 == from.addr() % 8 {
@@ -19,10 +98,7 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
         done = head;
         while count - done >= 8 {
             // SAFETY: at least 8 bytes are left on both sides, and both addresses are now multiples of 8.
-            unsafe {
-                let word = AtomicU64::from_ptr(from.add(done).cast_mut().cast()).load(Relaxed);
-                AtomicU64::from_ptr(to.add(done).cast()).store(word, Relaxed);
-            }
+            unsafe { access::store64(to.add(done), access::load64(from.add(done))) };
             done += 8;
         }
     }
@@ -32,17 +108,17 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
 
 /// Stores into write-combined memory leave the CPU's buffers before anything that comes after.
 pub(crate) fn drain() {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: an instruction that orders stores, and touches no memory or flags.
     unsafe {
         std::arch::asm!("sfence", options(nostack, preserves_flags));
     }
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: as above.
     unsafe {
         std::arch::asm!("dsb st", options(nostack, preserves_flags));
     }
-    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    fence(Ordering::SeqCst);
 }
 
 /// # Safety
@@ -51,29 +127,26 @@ pub(crate) fn drain() {
 unsafe fn copy_bytes(to: *mut u8, from: *const u8, count: usize) {
     for position in 0..count {
         // SAFETY: `position < count`.
-        unsafe {
-            let byte = AtomicU8::from_ptr(from.add(position).cast_mut()).load(Relaxed);
-            AtomicU8::from_ptr(to.add(position)).store(byte, Relaxed);
-        }
+        unsafe { access::store8(to.add(position), access::load8(from.add(position))) };
     }
 }
 
-/// Writes `value` to `count` bytes.
+/// Writes `value` to `count` bytes, in no order.
 ///
 /// # Safety
 ///
-/// `to` is valid for atomic writes of `count` bytes.
+/// `to` is valid for writes of `count` bytes.
 pub unsafe fn fill(to: *mut u8, value: u8, count: usize) {
     let head = to.align_offset(8).min(count);
     let word = u64::from_ne_bytes([value; 8]);
     let words = (count - head) / 8;
     for position in (0..head).chain(head + words * 8..count) {
         // SAFETY: `position < count`.
-        unsafe { AtomicU8::from_ptr(to.add(position)).store(value, Relaxed) };
+        unsafe { access::store8(to.add(position), value) };
     }
     for position in 0..words {
         // SAFETY: 8 bytes at `head + 8 * position` end at `head + 8 * words <= count`, at a multiple of 8.
-        unsafe { AtomicU64::from_ptr(to.add(head + position * 8).cast()).store(word, Relaxed) };
+        unsafe { access::store64(to.add(head + position * 8), word) };
     }
 }
 
