@@ -1,7 +1,8 @@
 //! The environment variables of libgdsync, read once.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::OnceLock;
+
+use process::SetOnce;
 
 /// What they say. A variable that is not set, or is 0, changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,8 +39,8 @@ pub(crate) enum Hca {
 
 /// This process's.
 pub(crate) fn environment() -> &'static Environment {
-    static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
-    ENVIRONMENT.get_or_init(|| {
+    static ENVIRONMENT: SetOnce<Environment> = SetOnce::new();
+    ENVIRONMENT.get_or_set(|| {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| is_number_but_0(value.as_bytes()));
         Environment {
             debug: is_set("GDS_ENABLE_DEBUG"),

@@ -54,7 +54,7 @@ pub(crate) enum Refusal {
     },
     #[error("cannot {what}")]
     Verbs { what: &'static str, source: verbs::Error },
-    #[error("verbs refuse the change of state: {source}")]
+    #[error("verbs refuse the change of state")]
     Change { source: std::io::Error },
     #[error("the list cannot be done")]
     Impossible { source: engine::descriptor::Impossible },

@@ -53,7 +53,7 @@ pub(crate) fn open() -> Result<Found, Error> {
     // SAFETY: `VERSION` takes a `Version`.
     unsafe { sys::ioctl(file.as_fd(), sys::VERSION, &mut argument) }.map_err(|error| {
         refuse(
-            format!("{NODE} does not answer like gdrdrv 2: {error}"),
+            format!("{NODE} does not answer like gdrdrv 2: {}", gpu::sentence(&error)),
             Kind::Unsupported,
         )
     })?;

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use engine::Watched;
 use engine::queue::{CompletionParts, SendParts, Wait};
+use process::PerProcess;
 
 use super::{Given, Pair, Queues, Waiting};
 use crate::log::{self, Level};
 
 /// Queue pairs that were destroyed while streams or kernels were not known to be done with their places: a GPU that writes memory that
 /// is gone loses its context.
-static BURIED: Mutex<Vec<Buried>> = Mutex::new(Vec::new());
+static BURIED: PerProcess<Mutex<Vec<Buried>>> = PerProcess::new(Mutex::default);
 
 /// What stays of a queue pair. A stream that has passed a wait says so by its busy word. Nobody tells when one has passed a doorbell: where
 /// such are left, the places stay until the process ends.
@@ -81,7 +82,7 @@ impl Pair {
             let _ = Watched::completion(wait).release();
         }
         let count = open.len();
-        let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buried = BURIED.get().lock().unwrap_or_else(PoisonError::into_inner);
         buried.push(Buried {
             _places: places,
             may_be_rung,
