@@ -164,11 +164,19 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
         return Ok(table);
     }
     let bytes = SLOTS * size_of::<Slot>();
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // Miri knows plain mappings alone, and no advice.
+    let flags = match cfg!(miri) {
+        true => MapFlags::PRIVATE,
+        false => MapFlags::PRIVATE | MapFlags::NORESERVE,
+    };
+    let advices: &[Advice] = match cfg!(miri) {
+        true => &[],
+        false => &[Advice::LinuxWipeOnFork, Advice::LinuxNoHugepage],
+    };
     // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of anybody's.
     let fresh =
         unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)? };
-    for advice in [Advice::LinuxWipeOnFork, Advice::LinuxNoHugepage] {
+    for &advice in advices {
         // SAFETY: the range is the mapping just made, that nobody else knows yet, and neither advice changes in this process
         // what is in it.
         if let Err(refused) = unsafe { rustix::mm::madvise(fresh, bytes, advice) } {

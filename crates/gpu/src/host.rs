@@ -277,3 +277,45 @@ fn unmap(start: NonNull<u8>, bytes: usize) {
     // SAFETY: our own mapping, which nobody holds any more. It can only fail for arguments that mmap did not give.
     let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Copies are made of words only where both sides begin at the same place in a word.
+    #[repr(align(8))]
+    struct Aligned([u8; 16]);
+
+    /// Rust's atomics may not be used so: Miri says that it is undefined behaviour.
+    #[test]
+    fn words_are_whole_in_whatever_size_they_are_read_and_written() {
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
+        let memory = Gpu::sim().pageable(64).expect("memory");
+        let is_word = |word: u32| word >> 16 == word & 0xffff;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=rounds {
+                    memory.store_u32(4, round << 16 | round).expect("in range");
+                }
+            });
+            scope.spawn(|| {
+                for round in 1..=rounds {
+                    let word = u64::from(round << 16 | round);
+                    memory.store_u64(8, word << 32 | word).expect("in range");
+                }
+            });
+            for _ in 0..rounds {
+                let first = memory.load_u64(0).expect("in range");
+                assert!(is_word((first >> 32) as u32) && first as u32 == 0, "{first:#x}");
+                assert!(is_word(memory.load_u32(12).expect("in range")));
+                let mut aligned = Aligned([0; 16]);
+                let bytes = &mut aligned.0;
+                memory.read(0, bytes).expect("in range");
+                for word in bytes.as_chunks::<4>().0 {
+                    assert!(is_word(u32::from_ne_bytes(*word)), "{bytes:x?}");
+                }
+                memory.write(32, bytes).expect("in range");
+            }
+        });
+    }
+}

@@ -53,6 +53,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri words errors otherwise than the C library")]
     fn the_systems_errors_are_worded_as_the_standard_library_words_them() {
         for errno in [2, 13, 22, 110, 524] {
             let error = std::io::Error::from_raw_os_error(errno);

@@ -114,6 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri opens no libraries")]
     fn a_missing_file_is_absent_in_the_loaders_words() {
         match Library::open(Path::new("/nowhere/libibverbs.so.1")) {
             Err(OpenError::Absent { words, .. }) => assert!(words.contains("No such file or directory"), "{words}"),
@@ -122,6 +123,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri opens no libraries")]
     fn a_library_without_devices_is_not_verbs() {
         let outcome = Library::open(Path::new("libc.so.6"));
         assert!(matches!(outcome, Err(OpenError::NotVerbs(_))), "{outcome:?}");

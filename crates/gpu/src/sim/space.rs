@@ -324,6 +324,7 @@ mod tests {
     // Tests of one process share the address space, so each uses a GPU number of its own.
 
     #[test]
+    #[cfg_attr(miri, ignore = "the memory is a mapped file, which Miri has not")]
     fn small_allocations_share_a_block_at_multiples_of_512() {
         let ordinal = 9001;
         let sizes = [512, 1, 4096, 513];
@@ -346,6 +347,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "the memory is a mapped file, which Miri has not")]
     fn large_allocations_have_blocks_of_their_own() {
         let ordinal = 9002;
         let (a, b) = (
@@ -358,6 +360,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "the memory is a mapped file, which Miri has not")]
     fn an_address_is_located_in_its_allocation_and_not_beside_it() {
         let ordinal = 9003;
         let first = allocate(Allocation::Malloc, 100, ordinal).unwrap();
