@@ -2,7 +2,7 @@
 //! a lock or makes a system call.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use gdrcopy::MappingType;
 use gdrcopy::copy::Copier;
@@ -10,11 +10,38 @@ use gdrcopy::copy::Copier;
 use crate::refusal::Refusal;
 use crate::slots;
 
-/// How many mappings of each type are alive. A forked child begins with its parent's numbers: at worst a fence too many. No
-/// lock, which a child could inherit locked.
-static ALIVE: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
-/// Whether they are of more than one.
-static MIXED: AtomicBool = AtomicBool::new(false);
+/// The mappings that are alive. A forked child begins with its parent's numbers: at worst a fence too many. No lock, which a child
+/// could inherit locked.
+static ALIVE: AtomicU64 = AtomicU64::new(0);
+
+/// How many mappings of each type are alive, and in the highest bit whether they are of more than one type: one word, so that no thread
+/// sees or leaves numbers of one moment and that bit of another.
+#[derive(Clone, Copy)]
+struct Alive(u64);
+
+impl Alive {
+    const MIXED: u64 = 1 << 63;
+    /// Bits of a number: there are fewer mappings than slots.
+    const BITS: u32 = 21;
+    /// Types besides [`MappingType::None`].
+    const TYPES: u32 = 3;
+
+    fn one(mapping: MappingType) -> u64 {
+        let place = (mapping as u32).clamp(1, Self::TYPES) - 1;
+        1 << (place * Self::BITS)
+    }
+
+    fn count(self, place: u32) -> u64 {
+        self.0 >> (place * Self::BITS) & ((1 << Self::BITS) - 1)
+    }
+
+    /// With the highest bit as the numbers have it.
+    fn marked(self) -> u64 {
+        let types = (0..Self::TYPES).filter(|&place| self.count(place) > 0).count();
+        let numbers = self.0 & !Self::MIXED;
+        if types > 1 { numbers | Self::MIXED } else { numbers }
+    }
+}
 
 /// What copies `bytes` bytes at `device` through `handle`; `None` if that may not be (see [`refused`]) or there is nothing
 /// to copy. It is there for as long as the handle stays mapped.
@@ -48,23 +75,83 @@ pub(crate) fn refused(handle: u64, device: usize, host: usize, bytes: usize) -> 
 /// accesses of one type longer than those of another, also where they reach the same memory.
 #[inline]
 pub(crate) fn mixed() -> bool {
-    MIXED.load(Ordering::Relaxed)
+    ALIVE.load(Ordering::Relaxed) & Alive::MIXED != 0
 }
 
 /// A mapping of this type was made.
 pub(crate) fn began(mapping: MappingType) {
-    ALIVE[mapping as usize % 4].fetch_add(1, Ordering::SeqCst);
-    count();
+    change(|alive| alive + Alive::one(mapping));
 }
 
 /// A mapping of this type is gone.
 pub(crate) fn ended(mapping: MappingType) {
     // Each end has had its beginning.
-    ALIVE[mapping as usize % 4].fetch_sub(1, Ordering::SeqCst);
-    count();
+    change(|alive| alive - Alive::one(mapping));
 }
 
-fn count() {
-    let types = ALIVE.iter().filter(|alive| alive.load(Ordering::SeqCst) > 0).count();
-    MIXED.store(types > 1, Ordering::SeqCst);
+fn change(to: impl Fn(u64) -> u64) {
+    let mut alive = ALIVE.load(Ordering::Relaxed);
+    while let Err(other) =
+        ALIVE.compare_exchange_weak(alive, Alive(to(alive)).marked(), Ordering::SeqCst, Ordering::Relaxed)
+    {
+        alive = other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two threads, one whose mapping ends while the other's begins: Miri runs them in many orders.
+    #[test]
+    fn mappings_of_one_type_are_never_taken_for_several() {
+        use MappingType::{Caching, WriteCombining};
+        for _ in 0..if cfg!(miri) { 8 } else { 10_000 } {
+            began(Caching);
+            let ready = AtomicU64::new(0);
+            let together = |does: fn(MappingType), of| {
+                ready.fetch_add(1, Ordering::SeqCst);
+                while ready.load(Ordering::SeqCst) < 2 {
+                    std::thread::yield_now();
+                }
+                does(of);
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(|| together(began, WriteCombining));
+                scope.spawn(|| together(ended, Caching));
+            });
+            assert!(!mixed(), "one mapping is alive");
+            began(Caching);
+            assert!(mixed(), "two types are");
+            ended(WriteCombining);
+            assert!(!mixed());
+            ended(Caching);
+        }
+    }
+
+    #[test]
+    fn the_mark_follows_from_the_numbers() {
+        let most = (1 << Alive::BITS) - 1;
+        for counts in [
+            [0, 0, 0],
+            [1, 0, 0],
+            [0, most, 0],
+            [0, 0, 2],
+            [1, 1, 0],
+            [0, 1, most],
+            [1, 0, 7],
+            [3, 2, 1],
+        ] {
+            let [first, second, third] = counts;
+            let word = first | second << 21 | third << 42;
+            let types = counts.iter().filter(|&&count| count > 0).count();
+            for stale in [0, 1 << 63] {
+                assert_eq!(
+                    Alive(word | stale).marked(),
+                    word | u64::from(types > 1) << 63,
+                    "{counts:?}"
+                );
+            }
+        }
+    }
 }

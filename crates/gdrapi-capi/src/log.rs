@@ -1,10 +1,10 @@
 //! Messages on standard error, for those who ask for them: `GDRCOPY_ENABLE_LOGGING` (set to anything) and
-//! `GDRCOPY_LOG_LEVEL`, as in gdrcopy. Read once, at the first message.
+//! `GDRCOPY_LOG_LEVEL`, as in gdrcopy. Read once, at the first message. No lock is taken: a forked child could inherit it locked.
 
 use std::fmt::{Arguments, Write as _};
-use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::OnceLock;
+
+use process::SetOnce;
 
 /// How much a message matters; the numbers are those of `GDRCOPY_LOG_LEVEL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,16 +34,15 @@ pub(crate) fn say(level: Level, message: Arguments<'_>) {
     }
     let mut line = String::new();
     if writeln!(line, "{}{message}", level.prefix()).is_ok() {
-        // One write, so that the lines of several threads stay whole. A closed standard error is the caller's choice.
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        process::write_error(line.as_bytes());
     }
 }
 
 /// Whether a message of `level` would be seen.
 pub(crate) fn listening(level: Level) -> bool {
-    static THRESHOLD: OnceLock<Option<i64>> = OnceLock::new();
+    static THRESHOLD: SetOnce<Option<i64>> = SetOnce::new();
     THRESHOLD
-        .get_or_init(|| {
+        .get_or_set(|| {
             std::env::var_os("GDRCOPY_ENABLE_LOGGING")?;
             let level = std::env::var_os("GDRCOPY_LOG_LEVEL");
             Some(level.map_or(Level::Error as i64, |level| number(level.as_bytes())))

@@ -1,12 +1,14 @@
 //! The sessions that are open, by the pointers programs hold. A pointer is looked up before anything behind it is
 //! believed, so a NULL, stale or made-up `gdr_t` is refused and never followed.
 //!
-//! A forked child starts with a registry of its own, made at its first call. The parent's is only asked whether a pointer
-//! came from there: its locks may be held by threads that the child does not have.
+//! A forked child starts with a registry of its own, made at its first call. The parent's is not looked at: its locks may be held by
+//! threads that the child does not have.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use process::{PerProcess, Process};
 
 use crate::abi;
 use crate::buffer::Buffer;
@@ -19,21 +21,18 @@ const CLOSED_KEPT: usize = 4096;
 
 /// All that one process has open.
 pub(crate) struct Registry {
-    pid: u32,
-    /// The parent's, in a forked child.
-    inherited: Option<&'static Registry>,
     sessions: Mutex<HashMap<usize, Arc<Session>>>,
     /// What closed sessions leave behind, oldest first.
-    closed: Mutex<VecDeque<&'static abi::Gdr>>,
+    closed: Mutex<VecDeque<&'static Outside>>,
     slots: Mutex<Allocator>,
 }
 
-static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
+static REGISTRY: PerProcess<Registry> = PerProcess::new(Registry::new);
 
 /// One `gdr_open`.
 pub(crate) struct Session {
     gdr: gdrcopy::Gdr,
-    outside: &'static abi::Gdr,
+    outside: &'static Outside,
     registry: &'static Registry,
     /// By handle; `None` once the session is closed.
     buffers: Mutex<Option<HashMap<u64, Arc<Buffer>>>>,
@@ -41,7 +40,7 @@ pub(crate) struct Session {
 
 /// Puts an opened backend among the sessions.
 pub(crate) fn admit(gdr: gdrcopy::Gdr, descriptor: i32) -> *mut abi::Gdr {
-    let registry = registry();
+    let registry = REGISTRY.get();
     let outside = registry.outside(descriptor);
     let session = Session {
         gdr,
@@ -49,23 +48,21 @@ pub(crate) fn admit(gdr: gdrcopy::Gdr, descriptor: i32) -> *mut abi::Gdr {
         registry,
         buffers: Mutex::new(Some(HashMap::new())),
     };
-    let address = std::ptr::from_ref(outside);
-    lock(&registry.sessions).insert(address.addr(), Arc::new(session));
-    address.cast_mut()
+    lock(&registry.sessions).insert(outside.address(), Arc::new(session));
+    std::ptr::from_ref(&outside.shown).cast_mut()
 }
 
 /// The open session that `g` stands for.
 pub(crate) fn find(g: *mut abi::Gdr) -> Result<Arc<Session>, Refusal> {
-    let registry = registry();
-    let found = lock(&registry.sessions).get(&g.addr()).cloned();
-    found.ok_or_else(|| registry.unknown(g.addr()))
+    let found = lock(&REGISTRY.get().sessions).get(&g.addr()).cloned();
+    found.ok_or_else(|| Outside::refusal(g.addr()))
 }
 
 /// Ends the session that `g` stands for; gives what of it could not be undone, in order.
 pub(crate) fn close(g: *mut abi::Gdr) -> Result<Vec<Refusal>, Refusal> {
-    let registry = registry();
+    let registry = REGISTRY.get();
     let session = lock(&registry.sessions).remove(&g.addr());
-    let session = session.ok_or_else(|| registry.unknown(g.addr()))?;
+    let session = session.ok_or_else(|| Outside::refusal(g.addr()))?;
     let buffers = lock(&session.buffers).take().unwrap_or_default();
     let mut failed = Vec::new();
     for buffer in buffers.into_values() {
@@ -73,7 +70,8 @@ pub(crate) fn close(g: *mut abi::Gdr) -> Result<Vec<Refusal>, Refusal> {
         lock(&registry.slots).give_back(buffer.handle());
     }
     let outside = session.outside;
-    outside.fd.store(-1, Ordering::Relaxed);
+    outside.owner.store(0, Ordering::Release);
+    outside.shown.fd.store(-1, Ordering::Relaxed);
     drop(session);
     lock(&registry.closed).push_back(outside);
     Ok(failed)
@@ -98,7 +96,7 @@ impl Session {
             drop(buffers);
             lock(&self.registry.slots).give_back(handle);
             return Err(Refusal::NoSession {
-                address: std::ptr::from_ref(self.outside).addr(),
+                address: self.outside.address(),
             });
         };
         open.insert(handle, Arc::new(Buffer::new(handle, address, bytes, flags, pin)));
@@ -122,63 +120,78 @@ impl Session {
 }
 
 impl Registry {
-    fn new(pid: u32, inherited: Option<&'static Registry>) -> Self {
+    fn new() -> Self {
         Self {
-            pid,
-            inherited,
             sessions: Mutex::new(HashMap::new()),
             closed: Mutex::new(VecDeque::new()),
-            slots: Mutex::new(Allocator::new(pid)),
+            slots: Mutex::new(Allocator::new(std::process::id())),
         }
     }
 
     /// What a new `gdr_t` points to.
-    fn outside(&self, descriptor: i32) -> &'static abi::Gdr {
+    fn outside(&self, descriptor: i32) -> &'static Outside {
         let mut closed = lock(&self.closed);
         let old = (closed.len() > CLOSED_KEPT).then(|| closed.pop_front()).flatten();
         drop(closed);
-        let outside = old.unwrap_or_else(|| Box::leak(Box::new(abi::Gdr::new(descriptor))));
-        outside.fd.store(descriptor, Ordering::Relaxed);
+        let outside = old.unwrap_or_else(Outside::make);
+        outside.shown.fd.store(descriptor, Ordering::Relaxed);
+        outside.owner.store(Process::current().number(), Ordering::Release);
         outside
-    }
-
-    /// Why there is no session at `address`.
-    fn unknown(&self, address: usize) -> Refusal {
-        let mut ancestor = self.inherited;
-        while let Some(registry) = ancestor {
-            let sessions = match registry.sessions.try_lock() {
-                Ok(sessions) => Some(sessions),
-                Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-                Err(std::sync::TryLockError::WouldBlock) => None,
-            };
-            if sessions.is_some_and(|sessions| sessions.contains_key(&address)) {
-                return Refusal::Inherited { address };
-            }
-            ancestor = registry.inherited;
-        }
-        Refusal::NoSession { address }
     }
 }
 
-/// This process's registry.
-fn registry() -> &'static Registry {
-    let pid = std::process::id();
-    loop {
-        let present = REGISTRY.load(Ordering::Acquire);
-        // SAFETY: REGISTRY is null or points to a registry that was leaked below and so lives as long as the process.
-        let inherited = unsafe { present.as_ref() };
-        if let Some(registry) = inherited
-            && registry.pid == pid
-        {
-            return registry;
+/// What a `gdr_t` points to, and which process has it open. Never freed.
+struct Outside {
+    shown: abi::Gdr,
+    /// The number of a process; 0 where it is closed.
+    owner: AtomicU64,
+    /// The one made before this one.
+    next: *const Outside,
+}
+
+// SAFETY: `next` is set before it is shared, never changed, and points to what is never freed.
+unsafe impl Sync for Outside {}
+
+/// All there are, the latest first. A list without a lock: a forked child looks for its parent's here.
+static OUTSIDES: AtomicPtr<Outside> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Outside {
+    fn make() -> &'static Self {
+        let fresh: &'static mut Self = Box::leak(Box::new(Self {
+            shown: abi::Gdr::new(-1),
+            owner: AtomicU64::new(0),
+            next: std::ptr::null(),
+        }));
+        let fresh = std::ptr::from_mut(fresh);
+        loop {
+            let latest = OUTSIDES.load(Ordering::Acquire);
+            // SAFETY: nobody else knows it yet.
+            unsafe { (*fresh).next = latest };
+            let shown = OUTSIDES.compare_exchange(latest, fresh, Ordering::AcqRel, Ordering::Relaxed);
+            if shown.is_ok() {
+                // SAFETY: it is never freed, and from now on only shared.
+                return unsafe { &*fresh };
+            }
         }
-        let fresh = Box::into_raw(Box::new(Registry::new(pid, inherited)));
-        match REGISTRY.compare_exchange(present, fresh, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: `fresh` came from a box that is not freed any more.
-            Ok(_) => return unsafe { &*fresh },
-            // SAFETY: `fresh` came from a box two lines up and was shown to nobody.
-            Err(_) => drop(unsafe { Box::from_raw(fresh) }),
+    }
+
+    /// Why there is no session at `address`.
+    fn refusal(address: usize) -> Refusal {
+        // SAFETY: what is in the list is never freed.
+        let latest = unsafe { OUTSIDES.load(Ordering::Acquire).as_ref() };
+        // SAFETY: as above.
+        let mut all = std::iter::successors(latest, |outside| unsafe { outside.next.as_ref() });
+        let found = all.find(|outside| outside.address() == address);
+        let owner = found.map_or(0, |outside| outside.owner.load(Ordering::Acquire));
+        match owner {
+            0 => Refusal::NoSession { address },
+            owner if owner == Process::current().number() => Refusal::NoSession { address },
+            _ => Refusal::Inherited { address },
         }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(&self.shown).addr()
     }
 }
 

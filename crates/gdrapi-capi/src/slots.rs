@@ -1,8 +1,8 @@
 //! The table of live handles: what a copy needs to know of a handle, found without a lock. It owns no mapping: who maps
 //! writes the window here, who unmaps takes it out first.
 //!
-//! A handle is `generation << 16 | slot`. Generations only rise, and they begin with the process id, so that neither an
-//! old handle nor one of another process is taken for a live one. The table's memory is wiped in a forked child
+//! A handle is `generation << 16 | slot`. Generations only rise, in a forked child above its parent's, and they begin with the process
+//! id, so that neither an old handle nor one of another process is taken for a live one. The table's memory is wiped in a forked child
 //! (`MADV_WIPEONFORK`, Linux 4.14): there every handle of the parent is unknown, at no cost to a copy. On a kernel
 //! without it a child that copies through its parent's handle gets the same SIGSEGV as with gdrdrv.
 
@@ -94,11 +94,12 @@ pub(crate) fn shut(handle: u64) {
     }
 }
 
+/// The generation of the last handle, of this process or before the fork that made it.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
 /// Hands out slots; one for a process.
 #[derive(Debug)]
 pub(crate) struct Allocator {
-    /// The generation of the next handle.
-    generation: u64,
     /// Slots below this number have been used.
     used: u32,
     /// Those of them that are free, oldest first.
@@ -107,8 +108,9 @@ pub(crate) struct Allocator {
 
 impl Allocator {
     pub(crate) fn new(pid: u32) -> Self {
+        // A child in a PID namespace of its own may have its parent's process id, and any a smaller one.
+        GENERATION.fetch_max(u64::from(pid) << PIN_BITS, Ordering::AcqRel);
         Self {
-            generation: u64::from(pid) << PIN_BITS,
             used: 0,
             free: std::collections::VecDeque::new(),
         }
@@ -125,8 +127,8 @@ impl Allocator {
             }
             None => return Err(Refusal::TooMany { handles: SLOTS }),
         };
-        self.generation += 1;
-        let handle = self.generation << SLOT_BITS | u64::from(index);
+        let generation = GENERATION.fetch_add(1, Ordering::AcqRel) + 1;
+        let handle = generation << SLOT_BITS | u64::from(index);
         // SAFETY: `index` is below SLOTS, and `table` points to that many slots, which live as long as the process.
         let slot = unsafe { table.add(index as usize).as_ref() };
         slot.start.store(0, Ordering::Relaxed);
@@ -162,16 +164,27 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
         return Ok(table);
     }
     let bytes = SLOTS * size_of::<Slot>();
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // Miri knows plain mappings alone, and no advice.
+    let flags = match cfg!(miri) {
+        true => MapFlags::PRIVATE,
+        false => MapFlags::PRIVATE | MapFlags::NORESERVE,
+    };
+    let advices: &[Advice] = match cfg!(miri) {
+        true => &[],
+        false => &[Advice::LinuxWipeOnFork, Advice::LinuxNoHugepage],
+    };
     // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of anybody's.
     let fresh =
         unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)? };
-    for advice in [Advice::LinuxWipeOnFork, Advice::LinuxNoHugepage] {
+    for &advice in advices {
         // SAFETY: the range is the mapping just made, that nobody else knows yet, and neither advice changes in this process
         // what is in it.
         if let Err(refused) = unsafe { rustix::mm::madvise(fresh, bytes, advice) } {
             // Works without either: see the heading for what is lost.
-            log::say(Level::Warning, format_args!("madvise({advice:?}): {refused}"));
+            log::say(
+                Level::Warning,
+                format_args!("madvise({advice:?}): {}", gpu::sentence(&refused)),
+            );
         }
     }
     match TABLE.compare_exchange(std::ptr::null_mut(), fresh.cast(), Ordering::AcqRel, Ordering::Acquire) {
@@ -192,8 +205,8 @@ mod tests {
     fn a_handle_is_known_from_take_to_give_back_and_never_again() {
         let mut slots = Allocator::new(7);
         let first = slots.take().unwrap();
-        // 7 << 26, one more, then 16 bits of slot number.
-        assert_eq!(first >> 16, (7 << 26) + 1);
+        // Above 7 << 26, then 16 bits of slot number.
+        assert!(first >> 16 > 7 << 26);
         assert_eq!(window(first), None);
         assert!(matches!(refusal(first), Refusal::NotMapped { .. }));
         let copier = Copier::for_caching(gdrcopy::copy::Caching::Cached).unwrap();
@@ -213,6 +226,24 @@ mod tests {
         slots.give_back(second);
         slots.give_back(second);
         assert_eq!(slots.free.len(), 1, "a slot given back twice is free once");
+    }
+
+    #[test]
+    fn no_handle_is_given_out_again_to_a_process_of_the_same_id() {
+        let of_parent = Allocator {
+            used: 200,
+            ..Allocator::new(7)
+        }
+        .take()
+        .unwrap();
+        let of_child = Allocator {
+            used: 200,
+            ..Allocator::new(7)
+        }
+        .take()
+        .unwrap();
+        assert_eq!(of_parent & INDEX, of_child & INDEX);
+        assert!(of_child > of_parent);
     }
 
     #[test]

@@ -142,11 +142,8 @@ pub enum Error {
         sign: &'static str,
     },
     /// Used in a forked child: pins and mappings belong to the process that made them.
-    #[error("this belongs to process {owner}; after fork a child opens, pins and maps anew")]
-    Forked {
-        /// The process it belongs to.
-        owner: u32,
-    },
+    #[error("this belongs to the parent process: after fork a child opens, pins and maps for itself")]
+    Forked,
     /// The copy functions cannot be chosen as the environment asks.
     #[error(transparent)]
     CopyKernel(crate::copy::Error),
@@ -195,7 +192,7 @@ impl Error {
             Self::System { source, .. } => of_system(source),
             Self::Bar1 { .. } => Kind::OutOfMemory,
             Self::Verification { .. } | Self::GpuLost { .. } => Kind::Broken,
-            Self::Forked { .. } => Kind::Denied,
+            Self::Forked => Kind::Denied,
         }
     }
 

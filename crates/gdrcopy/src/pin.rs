@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu::DeviceMemory;
+use process::Process;
 
 use crate::Error;
 use crate::backend::{Backend, Pinned};
@@ -30,7 +31,7 @@ pub(crate) struct Inner {
     pinned: Box<dyn Pinned>,
     mapped: AtomicBool,
     mapping_type: std::sync::atomic::AtomicU32,
-    owner: u32,
+    owner: Process,
     length: usize,
     /// What keeps the memory allocated, where it is ours, and the first byte of it that is pinned.
     memory: Option<(DeviceMemory, usize)>,
@@ -67,7 +68,7 @@ impl Pin {
             pinned,
             mapped: AtomicBool::new(false),
             mapping_type: std::sync::atomic::AtomicU32::new(0),
-            owner: std::process::id(),
+            owner: Process::current(),
             length,
             memory,
             _backend: backend,
@@ -141,10 +142,10 @@ impl Pin {
 
 impl Inner {
     fn check_process(&self) -> Result<(), Error> {
-        if self.owner == std::process::id() {
+        if self.owner == Process::current() {
             Ok(())
         } else {
-            Err(Error::Forked { owner: self.owner })
+            Err(Error::Forked)
         }
     }
 }

@@ -2,32 +2,49 @@
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use process::Process;
 
 /// Bytes that nobody else has.
 pub(crate) fn bytes(count: usize) -> Vec<u8> {
-    // A forked child inherits its parent's sequence; the process tells them apart.
-    let own = u64::from(std::process::id()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut bytes = vec![0; count];
     for chunk in bytes.chunks_mut(8) {
-        chunk.copy_from_slice((word() ^ own).to_ne_bytes().get(..chunk.len()).unwrap_or_default());
+        chunk.copy_from_slice(word().to_ne_bytes().get(..chunk.len()).unwrap_or_default());
     }
     bytes
 }
 
-/// The next word of this thread's sequence (xorshift64*, Vigna 2016), begun with the seed of the standard library's hash maps,
-/// which the operating system gives.
+/// The next word of this thread's sequence (xorshift64*, Vigna 2016). A forked child inherits its parent's sequence, and so begins one
+/// of its own.
 pub(crate) fn word() -> u64 {
     thread_local! {
-        static STATE: Cell<u64> = Cell::new(RandomState::new().build_hasher().finish() | 1);
+        static STATE: Cell<Option<(Process, u64)>> = const { Cell::new(None) };
     }
+    let process = Process::current();
     STATE.with(|state| {
-        let mut word = state.get();
+        let mut word = match state.get() {
+            Some((owner, word)) if owner == process => word,
+            _ => seed(process),
+        };
         word ^= word >> 12;
         word ^= word << 25;
         word ^= word >> 27;
-        state.set(word);
+        state.set(Some((process, word)));
         word.wrapping_mul(0x2545_F491_4F6C_DD1D)
     })
+}
+
+/// The seed of the standard library's hash maps, which the operating system gives. A child inherits that too: its number tells it from its
+/// ancestors, its process id and the time from their other children.
+fn seed(process: Process) -> u64 {
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u64(process.number());
+    hasher.write_u32(std::process::id());
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    hasher.write_u128(time.as_nanos());
+    // The sequence never leaves 0.
+    hasher.finish() | 1
 }
 
 #[cfg(test)]
@@ -42,5 +59,33 @@ mod tests {
         pages.dedup();
         assert_eq!(pages.len(), (1 << 20) / 64);
         assert_eq!(super::bytes(3).len(), 3);
+    }
+
+    #[test]
+    fn a_child_has_another_sequence_than_its_parent() {
+        word();
+        let mut ends = [0; 2];
+        // SAFETY: there is room for both ends.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        // SAFETY: the child computes, writes and ends by _exit.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let theirs = word().to_ne_bytes();
+            // SAFETY: eight bytes of this function's; then the child ends.
+            unsafe {
+                libc::write(ends[1], theirs.as_ptr().cast(), 8);
+                libc::_exit(0);
+            }
+        }
+        let ours = word();
+        let mut theirs = [0; 8];
+        // SAFETY: there is room for the bytes and the status.
+        unsafe {
+            assert_eq!(libc::read(ends[0], theirs.as_mut_ptr().cast(), 8), 8);
+            assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+            libc::close(ends[0]);
+            libc::close(ends[1]);
+        }
+        assert_ne!(u64::from_ne_bytes(theirs), ours);
     }
 }

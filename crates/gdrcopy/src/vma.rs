@@ -4,12 +4,14 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
+use process::Process;
+
 /// Addresses of our own. Not inherited by a forked child, where they would show the GPU's memory after we let go of it.
 #[derive(Debug)]
 pub(crate) struct Vma {
     base: NonNull<u8>,
     length: usize,
-    owner: u32,
+    owner: Process,
     /// Where something is mapped, up to this byte: given back first, at its own borders, which takes no memory of the kernel's.
     placed: usize,
     /// Addresses that a refused mapping left to whoever came first: theirs, and not given back.
@@ -37,7 +39,7 @@ impl Vma {
         Ok(Self {
             base,
             length,
-            owner: std::process::id(),
+            owner: Process::current(),
             placed: 0,
             lost: None,
         })
@@ -128,7 +130,7 @@ impl Vma {
 impl Drop for Vma {
     fn drop(&mut self) {
         // A child has no such mapping; what lies there now is the child's own.
-        if self.owner != std::process::id() {
+        if self.owner != Process::current() {
             return;
         }
         self.give_back(0, self.placed);

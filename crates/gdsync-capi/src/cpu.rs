@@ -1,10 +1,9 @@
 //! Words as the CPU reaches them, by their addresses.
 
-use std::sync::atomic::{Ordering, fence as cpu_fence};
-
 use engine::cpu::Reach;
 use engine::descriptor::Further;
 use gdrcopy::copy::fence;
+use gpu::bytes;
 
 /// A word that the CPU reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,14 +44,14 @@ impl Words {
     }
 }
 
-fn pointer<T>(place: Place) -> *mut T {
+fn pointer(place: Place) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(place.address)
 }
 
+/// A load over the bus may be passed by later ones.
 fn seen(place: Place) {
-    match place.is_far {
-        true => fence::all(),
-        false => cpu_fence(Ordering::Acquire),
+    if place.is_far {
+        fence::all();
     }
 }
 
@@ -61,14 +60,14 @@ impl Reach<Place> for Words {
 
     fn load32(&self, at: Place) -> Result<u32, NotReached> {
         // SAFETY: a word that can be read (`new`).
-        let value = unsafe { pointer::<u32>(at).read_volatile() };
+        let value = unsafe { bytes::load32(pointer(at)) };
         seen(at);
         Ok(value)
     }
 
     fn load64(&self, at: Place) -> Result<u64, NotReached> {
         // SAFETY: as above.
-        let value = unsafe { pointer::<u64>(at).read_volatile() };
+        let value = unsafe { bytes::load64(pointer(at)) };
         seen(at);
         Ok(value)
     }
@@ -77,14 +76,14 @@ impl Reach<Place> for Words {
         // A write-combined store before it may otherwise come after it.
         fence::writes();
         // SAFETY: a word that can be written (`new`).
-        unsafe { pointer::<u32>(at).write_volatile(value) };
+        unsafe { bytes::store32(pointer(at), value) };
         Ok(())
     }
 
     fn store64(&self, at: Place, value: u64) -> Result<(), NotReached> {
         fence::writes();
         // SAFETY: as above.
-        unsafe { pointer::<u64>(at).write_volatile(value) };
+        unsafe { bytes::store64(pointer(at), value) };
         Ok(())
     }
 

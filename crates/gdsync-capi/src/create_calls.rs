@@ -2,11 +2,11 @@
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
-use std::sync::LazyLock;
 
 use engine::hca::Request;
 use engine::queue::Waiting;
 use engine::{Pages, Supply};
+use process::PerProcess;
 use verbs::raw::{
     ibv_context, ibv_modify_qp, ibv_pd, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type,
 };
@@ -29,7 +29,7 @@ const BESIDES: u32 = 3;
 const BESIDES_OF_DATAGRAMS: u32 = 4;
 
 /// Where queues lie: kept for later queue pairs.
-static PAGES: LazyLock<Pages> = LazyLock::new(Pages::default);
+static PAGES: PerProcess<Pages> = PerProcess::new(Pages::default);
 
 /// Makes a queue pair of the protection domain, with two completion queues of its own, whose queues the GPU of the current context reaches.
 /// It is in state RESET: the program changes its states with `gds_modify_qp`, or with `ibv_modify_qp` of `qp->qp`. `qp_init_attr`
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn gds_create_qp(
             let what = "the protection domain";
             return Err(Refusal::OtherDevice { what });
         }
-        let supply = Supply::own_pages(gpu(gpu_id)?, &PAGES);
+        let supply = Supply::own_pages(gpu(gpu_id)?, PAGES.get());
         // SAFETY: the caller promises that the device stays open, and the domain there.
         let device = unsafe { Context::foreign(raw) }.map_err(Refusal::verbs("use the program's device"))?;
         // SAFETY: as above.

@@ -5,18 +5,19 @@ use std::sync::{Mutex, PoisonError};
 
 use engine::descriptor::Capabilities;
 use gpu::foreign::{self, StreamCapabilities};
+use process::PerProcess;
 
 use crate::environment::environment;
 use crate::log::{self, Level};
 use crate::refusal::Refusal;
 
 /// By CUDA's number of the device. They do not change while the process lives.
-static KNOWN: Mutex<BTreeMap<i32, StreamCapabilities>> = Mutex::new(BTreeMap::new());
+static KNOWN: PerProcess<Mutex<BTreeMap<i32, StreamCapabilities>>> = PerProcess::new(Mutex::default);
 
 /// Of the calling thread's context.
 pub(crate) fn capabilities() -> Result<Capabilities, Refusal> {
     let device = foreign::current_device().map_err(Refusal::cuda("tell the GPU of the current context"))?;
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.get().lock().unwrap_or_else(PoisonError::into_inner);
     let has = match known.get(&device) {
         Some(has) => *has,
         None => {

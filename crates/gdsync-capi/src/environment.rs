@@ -1,10 +1,13 @@
 //! The environment variables of libgdsync, read once.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::OnceLock;
+use std::time::Duration;
+
+use process::SetOnce;
 
 /// What they say. A variable that is not set, or is 0, changes nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Environment {
     /// `GDS_ENABLE_DEBUG`: debug messages.
     pub(crate) debug: bool,
@@ -22,7 +25,12 @@ pub(crate) struct Environment {
     pub(crate) hca: Hca,
     /// `GDS_ENABLE_DUMP_MEMOPS`: each batch that is put into a stream is told.
     pub(crate) dump: bool,
+    /// `GDS_CPU_WAIT_TIMEOUT_MS`: how long the CPU waits for a word in `gds_post_descriptors`, in milliseconds; of this library alone.
+    pub(crate) cpu_wait_timeout: Duration,
 }
+
+/// Longer than ranks of one job are apart in any step that is still of use.
+const CPU_WAIT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Who is behind queue pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,8 +46,8 @@ pub(crate) enum Hca {
 
 /// This process's.
 pub(crate) fn environment() -> &'static Environment {
-    static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
-    ENVIRONMENT.get_or_init(|| {
+    static ENVIRONMENT: SetOnce<Environment> = SetOnce::new();
+    ENVIRONMENT.get_or_set(|| {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| is_number_but_0(value.as_bytes()));
         Environment {
             debug: is_set("GDS_ENABLE_DEBUG"),
@@ -48,6 +56,7 @@ pub(crate) fn environment() -> &'static Environment {
             no_remote_flush: is_set("GDS_DISABLE_REMOTE_FLUSH"),
             no_write_memory: is_set("GDS_DISABLE_WRITEMEMORY"),
             dump: is_set("GDS_ENABLE_DUMP_MEMOPS"),
+            cpu_wait_timeout: timeout(std::env::var_os("GDS_CPU_WAIT_TIMEOUT_MS").as_deref()),
             hca: match std::env::var("GDS_HCA").as_deref() {
                 Ok("proxy") => Hca::Proxy,
                 Ok("mlx5") => Hca::Mlx5,
@@ -55,6 +64,14 @@ pub(crate) fn environment() -> &'static Environment {
             },
         }
     })
+}
+
+/// So many milliseconds; the default where it is no number, or 0.
+fn timeout(text: Option<&OsStr>) -> Duration {
+    let number = text.and_then(OsStr::to_str).and_then(|text| text.trim().parse().ok());
+    // An `Instant` is that long from now, also in a thousand years.
+    let number = number.filter(|&number| (1..=u64::from(u32::MAX)).contains(&number));
+    number.map_or(CPU_WAIT_TIMEOUT, Duration::from_millis)
 }
 
 /// Whether C's `atoi` makes something else than 0 of it.
@@ -70,7 +87,25 @@ fn is_number_but_0(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_number_but_0;
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_a_number_of_milliseconds_and_ten_minutes_otherwise() {
+        for (text, milliseconds) in [
+            (Some("1"), 1),
+            (Some(" 2500 "), 2500),
+            (Some("4294967295"), 4_294_967_295),
+            (Some("4294967296"), 600_000),
+            (Some("0"), 600_000),
+            (Some("-1"), 600_000),
+            (Some("ten"), 600_000),
+            (Some(""), 600_000),
+            (None, 600_000),
+        ] {
+            let found = timeout(text.map(OsStr::new));
+            assert_eq!(found, Duration::from_millis(milliseconds), "{text:?}");
+        }
+    }
 
     #[test]
     fn variables_are_read_as_c_reads_them() {

@@ -66,6 +66,7 @@ pub(crate) unsafe fn read<A>(
         from: Vec::with_capacity(given.len()),
     };
     for (position, given) in given.iter().enumerate() {
+        claims.at(position);
         // SAFETY: the caller's promise.
         let read = unsafe { one(given, claims, finds, &mut list.made) };
         read.map_err(|source| Refusal::Descriptor {
@@ -78,6 +79,12 @@ pub(crate) unsafe fn read<A>(
 }
 
 impl<A: Further> List<A> {
+    /// Which of the program's descriptors a step came from.
+    pub(crate) fn origin(&self, can: Capabilities, step: usize) -> usize {
+        let made = descriptor::origin(&self.made, can, step).unwrap_or(0);
+        self.from.get(made).copied().unwrap_or(0)
+    }
+
     /// The steps that say the same.
     pub(crate) fn steps(&self, can: Capabilities) -> Result<Vec<Step<A>>, Refusal> {
         descriptor::steps(&self.made, can).map_err(|impossible| {

@@ -2,7 +2,6 @@
 //! `GDS_ENABLE_DEBUG` is a number other than 0.
 
 use std::fmt::{Arguments, Write as _};
-use std::io::Write as _;
 
 use crate::environment::environment;
 
@@ -35,7 +34,6 @@ pub(crate) fn say(level: Level, function: &str, message: Arguments<'_>) {
     let mut line = String::new();
     let pid = std::process::id();
     if writeln!(line, "[{pid}] GDS {} {function}() {message}", level.name()).is_ok() {
-        // One write, so that the lines of several threads stay whole. A closed standard error is the caller's choice.
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        process::write_error(line.as_bytes());
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
 use gpu::{DevicePtr, Registration, foreign, pointer};
+use process::PerProcess;
 
 use crate::abi;
 use crate::refusal::Refusal;
@@ -32,11 +33,14 @@ struct GpuMemory {
     mapping: Option<Mapping>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table {
-    gdr: None,
-    gpu: BTreeMap::new(),
-    host: BTreeMap::new(),
-    next: 1,
+/// Of this process: CUDA does not survive a fork.
+static TABLE: PerProcess<Mutex<Table>> = PerProcess::new(|| {
+    Mutex::new(Table {
+        gdr: None,
+        gpu: BTreeMap::new(),
+        host: BTreeMap::new(),
+        next: 1,
+    })
 });
 
 /// Whether the CPU reaches GPU memory at the GPU's own addresses.
@@ -185,5 +189,5 @@ pub(crate) fn host_address(device: usize, bytes: usize) -> Option<usize> {
 
 /// A panic while the lock was held leaves maps that are whole.
 fn table() -> MutexGuard<'static, Table> {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    TABLE.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,6 +5,8 @@ mod receive;
 mod send;
 mod wait;
 
+pub(crate) use end::give_back;
+
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -165,6 +167,11 @@ impl Pair {
     /// What the program calls it by.
     pub(crate) fn shown(&self) -> *mut Qp {
         self.shown.0.get()
+    }
+
+    /// Whether it was destroyed.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.queues().is_none()
     }
 
     /// Hands what was given to who is behind the queues.

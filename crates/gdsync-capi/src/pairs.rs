@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use process::PerProcess;
+
 use crate::abi::{Cq, Qp};
 use crate::pair::{Pair, Side};
 use crate::refusal::Refusal;
@@ -15,10 +17,13 @@ struct Table {
     next: u64,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table {
-    by_address: BTreeMap::new(),
-    by_id: BTreeMap::new(),
-    next: 1,
+/// Of this process: neither verbs nor CUDA survive a fork.
+static TABLE: PerProcess<Mutex<Table>> = PerProcess::new(|| {
+    Mutex::new(Table {
+        by_address: BTreeMap::new(),
+        by_id: BTreeMap::new(),
+        next: 1,
+    })
 });
 
 /// A number for the next queue pair.
@@ -78,5 +83,5 @@ const NO_PAIR: Refusal = Refusal::Gone { what: "queue pair" };
 
 /// A panic while the lock was held leaves maps that are whole.
 fn table() -> MutexGuard<'static, Table> {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    TABLE.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

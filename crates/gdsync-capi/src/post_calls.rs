@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use engine::cpu;
+use engine::cpu::{self, Bounds, Undone};
 use engine::descriptor::{Capabilities, Step};
 use gpu::pointer::{self, MemoryKind};
 use gpu::{DevicePtr, MemoryOperation, Registration, foreign};
@@ -16,7 +16,7 @@ use crate::list::Finds;
 use crate::log::{self, Level};
 use crate::refusal::Refusal;
 use crate::registry::Lookup;
-use crate::{device, guard, list, mapped};
+use crate::{device, guard, list, mapped, pair};
 
 /// Puts a list into a stream, in order. Either all of it is looked at and found well, or nothing is put in; where the list makes
 /// more than 255 of CUDA's operations and CUDA refuses one of the later batches, those before it are in.
@@ -73,9 +73,12 @@ pub(crate) unsafe fn on_stream(stream: *mut c_void, given: &[Descriptor]) -> Res
     Ok(())
 }
 
-/// Has the CPU do a list, in order; it returns when the last word is written. A wait lasts as long as it takes.
+/// Has the CPU do a list, in order; it returns when the last word is written. A wait lasts ten minutes at most, or as
+/// `GDS_CPU_WAIT_TIMEOUT_MS` says; libgdsync waits for ever. After two milliseconds the thread sleeps between looks.
 ///
-/// Returns as [`gds_stream_post_descriptors`]; `EFAULT` for GPU memory that the CPU does not reach. Nothing is done then.
+/// Returns as [`gds_stream_post_descriptors`]; `EFAULT` for GPU memory that the CPU does not reach. Nothing is done then. `ETIMEDOUT` where
+/// a wait lasted too long: the descriptors before it are done, and the requests of it and of those after it may be posted again.
+/// `ECANCELED` where a queue pair of the list was destroyed meanwhile, which ends the waits.
 ///
 /// # Safety
 ///
@@ -101,16 +104,47 @@ pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), Refusal> {
     // SAFETY: the caller's promise.
     let list = unsafe { list::read(given, &mut claims, &mut ForCpu) }?;
     let steps = list.steps(Capabilities::ALL)?;
-    // What is done from here on is not taken back.
-    let pairs = claims.keep();
     // SAFETY: the caller promises that the words are there; those of GPUs were found, and those of queues are kept.
     let words = unsafe { Words::new() };
-    cpu::run(&steps, &words, None)?;
+    let is_gone = || claims.is_gone();
+    let bounds = Bounds::of(environment().cpu_wait_timeout).cancelled_by(&is_gone);
+    let done = cpu::run(&steps, &words, bounds);
     words.settle();
+    let (pairs, done) = match done {
+        // Its end ended waits that stand in the list.
+        Ok(()) if is_gone() => (claims.keep(), Err(Refusal::Cancelled)),
+        Ok(()) => (claims.keep(), Ok(())),
+        Err(Undone::Word(never)) => match never {},
+        Err(Undone::Cancelled { step }) => {
+            let position = list.origin(Capabilities::ALL, step);
+            (claims.keep_before(position), Err(Refusal::Cancelled))
+        }
+        Err(Undone::Late {
+            step,
+            seen,
+            compare,
+            value,
+            waited,
+        }) => {
+            let position = list.origin(Capabilities::ALL, step);
+            let timed_out = Refusal::TimedOut {
+                position,
+                seen,
+                compare,
+                value,
+                waited,
+            };
+            (claims.keep_before(position), Err(timed_out))
+        }
+    };
     for pair in pairs {
         pair.serve();
     }
-    Ok(())
+    if matches!(done, Err(Refusal::Cancelled)) {
+        // Nobody else would before the next queue pair is destroyed, and the program may close the device.
+        pair::give_back();
+    }
+    done
 }
 
 fn no_flags(flags: c_int) -> Result<(), Refusal> {

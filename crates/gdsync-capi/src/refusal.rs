@@ -1,8 +1,9 @@
 //! Why a call was refused: in words for the log, and as the positive errno that the caller gets.
 
 use std::ffi::c_int;
+use std::time::Duration;
 
-use crate::cpu::NotReached;
+use gpu::Compare;
 
 /// One variant a reason.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +55,7 @@ pub(crate) enum Refusal {
     },
     #[error("cannot {what}")]
     Verbs { what: &'static str, source: verbs::Error },
-    #[error("verbs refuse the change of state: {source}")]
+    #[error("verbs refuse the change of state")]
     Change { source: std::io::Error },
     #[error("the list cannot be done")]
     Impossible { source: engine::descriptor::Impossible },
@@ -72,6 +73,20 @@ pub(crate) enum Refusal {
     Cuda { what: &'static str, source: gpu::Error },
     #[error("cannot map GPU memory for the CPU")]
     Map { source: gdrcopy::Error },
+    #[error(
+        "descriptor {position}: timed out after {} ms: the word is {seen:#x}, and the wait is for {compare:?} {value:#x}. The descriptors \
+         before it are done. GDS_CPU_WAIT_TIMEOUT_MS sets how long the CPU waits",
+        .waited.as_millis()
+    )]
+    TimedOut {
+        position: usize,
+        seen: u64,
+        compare: Compare,
+        value: u64,
+        waited: Duration,
+    },
+    #[error("a queue pair of the list was destroyed while the CPU waited")]
+    Cancelled,
     #[error("a fault in the library itself: please report it")]
     Panicked,
 }
@@ -120,6 +135,8 @@ impl Refusal {
             Self::Change { source } => positive(source.raw_os_error()),
             Self::Unreachable { .. } => libc::EFAULT,
             Self::HostMemory { .. } => libc::ENOMEM,
+            Self::TimedOut { .. } => libc::ETIMEDOUT,
+            Self::Cancelled => libc::ECANCELED,
             Self::Panicked => libc::EIO,
             // Whatever it says, 0 would mean that all is well.
             Self::Map { source } => positive(Some(source.errno())),
@@ -140,16 +157,6 @@ impl Refusal {
             | Self::Impossible { .. }
             | Self::Scattered { .. }
             | Self::NotOurs => libc::EINVAL,
-        }
-    }
-}
-
-impl From<engine::cpu::Undone<NotReached>> for Refusal {
-    fn from(undone: engine::cpu::Undone<NotReached>) -> Self {
-        match undone {
-            engine::cpu::Undone::Word(never) => match never {},
-            // Without patience no wait is late.
-            engine::cpu::Undone::Late { .. } => Self::Panicked,
         }
     }
 }

@@ -6,27 +6,24 @@
 //! memory that was named is not to be given back to the system (`munmap`, `free` of large blocks) and used at the same address
 //! again while the process uses it with a GPU.
 
-use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpu::foreign::{self, Owner};
+use gpu::pages::{self, PageRanges};
 use gpu::{DevicePtr, Registration};
+use process::PerProcess;
 
 use crate::log::{self, Level};
 use crate::refusal::Refusal;
 
-/// Ranges of whole pages, by where they start; no two overlap.
-type Ranges = BTreeMap<usize, Known>;
+/// Whose the registrations are.
+type Ranges = PageRanges<Owner>;
 
-struct Known {
-    end: usize,
-    owner: Owner,
-}
-
-static RANGES: Mutex<Ranges> = Mutex::new(BTreeMap::new());
+/// Of this process: CUDA does not survive a fork.
+static RANGES: PerProcess<Mutex<Ranges>> = PerProcess::new(Mutex::default);
 
 /// Looks up the addresses of one list: consecutive words are mostly of one page, which is asked about once.
 #[derive(Default)]
@@ -86,7 +83,7 @@ unsafe fn registered(
     how: Registration,
 ) -> Result<DevicePtr, Refusal> {
     let mut ranges = ranges();
-    let was_known = gaps(&ranges, pages).is_empty();
+    let was_known = ranges.gaps(pages).is_empty();
     // SAFETY: the caller's promise.
     let refused = unsafe { register(&mut ranges, pages, how) }.err();
     let unseen = match seen(address, bytes) {
@@ -123,7 +120,7 @@ fn seen(address: usize, bytes: usize) -> Result<DevicePtr, Refusal> {
 ///
 /// As [`Lookup::device_address`].
 unsafe fn register(ranges: &mut Ranges, pages: &Range<usize>, how: Registration) -> Result<(), Refusal> {
-    for gap in gaps(ranges, pages) {
+    for gap in ranges.gaps(pages) {
         // SAFETY: the caller's promise.
         let owner = unsafe { foreign::register(pointer(gap.start), gap.len(), how) };
         let owner = owner.map_err(Refusal::cuda("register host memory"))?;
@@ -153,7 +150,7 @@ fn keep(ranges: &mut Ranges, range: Range<usize>, owner: Owner) {
         "register",
         format_args!("{bytes} bytes at {start:#x}: {whose}"),
     );
-    ranges.insert(start, Known { end: range.end, owner });
+    ranges.insert(range, owner);
 }
 
 /// Forgets what overlaps the range, once it is ended where it is ours.
@@ -162,58 +159,25 @@ fn keep(ranges: &mut Ranges, range: Range<usize>, owner: Owner) {
 ///
 /// No GPU uses it any more.
 unsafe fn remove(ranges: &mut Ranges, range: &Range<usize>) -> Result<(), Refusal> {
-    for start in overlapping(ranges, range) {
-        if ranges.get(&start).is_some_and(|known| known.owner == Owner::Us) {
+    for start in ranges.overlapping(range) {
+        if ranges.get(start) == Some(&Owner::Us) {
             // SAFETY: it is ours, and nobody uses it: the caller's promise.
             let ended = unsafe { foreign::unregister(pointer(start)) };
             ended.map_err(Refusal::cuda("end a registration of host memory"))?;
         }
-        ranges.remove(&start);
+        ranges.remove(start);
     }
     Ok(())
 }
 
-/// Where the known ranges start that overlap this one.
-fn overlapping(ranges: &Ranges, range: &Range<usize>) -> Vec<usize> {
-    let before = ranges.range(..range.end).rev();
-    let mut starts: Vec<usize> = before
-        .take_while(|(_, known)| known.end > range.start)
-        .map(|(start, _)| *start)
-        .collect();
-    starts.reverse();
-    starts
-}
-
-/// The parts of a range that are not known.
-fn gaps(ranges: &Ranges, range: &Range<usize>) -> Vec<Range<usize>> {
-    let mut gaps = Vec::new();
-    let mut from = range.start;
-    for start in overlapping(ranges, range) {
-        if start > from {
-            gaps.push(from..start);
-        }
-        from = ranges.get(&start).map_or(from, |known| known.end);
-    }
-    if from < range.end {
-        gaps.push(from..range.end);
-    }
-    gaps
-}
-
 /// The pages that hold the bytes, of which there is one at least.
 fn pages(address: usize, bytes: usize) -> Result<Range<usize>, Refusal> {
-    let end = address
-        .checked_add(bytes)
-        .and_then(|end| end.checked_next_multiple_of(page()));
-    let end = end.ok_or(Refusal::Range { address, bytes })?;
-    Ok(address / page() * page()..end)
+    pages::pages(address, bytes).ok_or(Refusal::Range { address, bytes })
 }
 
 /// Bytes of a page of the host.
 pub(crate) fn page() -> usize {
-    // SAFETY: sysconf has no condition on its caller.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).unwrap_or(4096)
+    pages::page_size()
 }
 
 fn pointer(address: usize) -> NonNull<c_void> {
@@ -222,37 +186,5 @@ fn pointer(address: usize) -> NonNull<c_void> {
 
 /// A panic while the lock was held leaves a map that is whole.
 fn ranges() -> MutexGuard<'static, Ranges> {
-    RANGES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn known(ranges: &[(usize, usize)]) -> Ranges {
-        let owner = Owner::Us;
-        ranges
-            .iter()
-            .map(|&(start, end)| (start, Known { end, owner }))
-            .collect()
-    }
-
-    #[test]
-    fn what_is_not_known_of_a_range_is_told_in_parts() {
-        let ranges = known(&[(10, 20), (30, 40), (40, 50)]);
-        let parts_of = |start, end| -> Vec<(usize, usize)> {
-            let parts = gaps(&ranges, &(start..end));
-            parts.into_iter().map(|part| (part.start, part.end)).collect()
-        };
-        assert_eq!(parts_of(0, 5), [(0, 5)]);
-        assert_eq!(parts_of(0, 10), [(0, 10)]);
-        assert_eq!(parts_of(10, 20), []);
-        assert_eq!(parts_of(12, 18), []);
-        assert_eq!(parts_of(15, 35), [(20, 30)]);
-        assert_eq!(parts_of(30, 50), []);
-        assert_eq!(parts_of(5, 60), [(5, 10), (20, 30), (50, 60)]);
-        assert_eq!(parts_of(49, 51), [(50, 51)]);
-        assert_eq!(overlapping(&ranges, &(19..41)), [10, 30, 40]);
-        assert_eq!(overlapping(&ranges, &(20..30)), [0; 0]);
-    }
+    RANGES.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,8 @@
 //! they are its own. So a request may be copied, and garbage in one is found before anything is looked up.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::LazyLock;
+
+use process::{PerProcess, Process};
 
 use crate::abi::{REQUEST_WORDS, Request};
 use crate::pair::Side;
@@ -39,8 +40,8 @@ const SEND: u64 = 1;
 const WAIT_SENT: u64 = 2;
 const WAIT_RECEIVED: u64 = 3;
 
-/// This process's own.
-static MARKS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+/// This process's own: a forked child's are others.
+static MARKS: PerProcess<RandomState> = PerProcess::new(RandomState::new);
 
 /// Writes a request.
 ///
@@ -90,7 +91,7 @@ pub(crate) unsafe fn read(from: *const Request) -> Result<Meaning, Refusal> {
 }
 
 fn mark(meaning: Meaning) -> u64 {
-    MARKS.hash_one(meaning)
+    MARKS.get().hash_one((Process::current().number(), meaning))
 }
 
 /// Neither NULL nor askew.

@@ -159,6 +159,22 @@ pub fn steps<A: Further>(list: &[Descriptor<A>], can: Capabilities) -> Result<Ve
     Ok(made)
 }
 
+/// The position of the descriptor that a step of [`steps`] came from; the last one's where there are fewer steps.
+///
+/// # Errors
+///
+/// As [`steps`].
+pub fn origin<A: Further>(list: &[Descriptor<A>], can: Capabilities, step: usize) -> Result<usize, Impossible> {
+    let mut made = Vec::with_capacity(list.len());
+    for (position, descriptor) in list.iter().enumerate() {
+        one(&mut made, position, descriptor, can)?;
+        if made.len() > step {
+            return Ok(position);
+        }
+    }
+    Ok(list.len().saturating_sub(1))
+}
+
 fn one<A: Further>(
     made: &mut Vec<Step<A>>,
     position: usize,

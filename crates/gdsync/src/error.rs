@@ -143,6 +143,12 @@ pub enum Error {
         /// How long it was waited for.
         waited: Duration,
     },
+    /// A wait of the CPU that was cancelled; what comes after it was not done.
+    #[error("step {step}: the wait was cancelled")]
+    Cancelled {
+        /// Which step, from 0.
+        step: usize,
+    },
     /// The thread of the software HCA could not be started.
     #[error("cannot start the thread of the software HCA: {0}")]
     Thread(#[source] std::io::Error),

@@ -443,4 +443,4 @@ fn mapping_failed(operation: &'static str) -> impl FnOnce(gdrcopy::Error) -> Err
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpu::{Attribute, Compare, Gpu, MemoryOperation, Stream};
 
-use crate::cpu::{self, Reach, Undone};
+use crate::cpu::{self, Bounds, Reach, Undone};
 use crate::descriptor::{Capabilities, Descriptor, Further, Step, steps};
 use crate::queue::{self, Prepared, Wait};
 use crate::{Error, Place};
@@ -229,10 +229,20 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// [`Error::Impossible`], [`Undone`].
-    pub fn run(&self, patience: Duration) -> Result<(), Error> {
+    /// [`Error::Impossible`], [`Error::Late`].
+    pub fn run(&self, timeout: Duration) -> Result<(), Error> {
+        self.run_within(Bounds::of(timeout))
+    }
+
+    /// The same, with waits that may be cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Impossible`], [`Error::Late`], [`Error::Cancelled`].
+    pub fn run_within(&self, bounds: Bounds<'_>) -> Result<(), Error> {
         let made = steps(&self.list, Capabilities::ALL)?;
-        cpu::run(&made, self, Some(patience)).map_err(|undone| match undone {
+        cpu::run(&made, self, bounds).map_err(|undone| match undone {
+            Undone::Cancelled { step } => Error::Cancelled { step },
             Undone::Word(error) => error,
             Undone::Late {
                 step,

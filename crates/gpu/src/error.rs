@@ -109,6 +109,14 @@ pub enum Error {
         /// What the driver said.
         source: Failure,
     },
+    /// Host memory of several registrations, which the GPU sees apart.
+    #[error("{bytes} bytes of host memory at {address:#x} are of several registrations, which the GPU sees apart")]
+    Scattered {
+        /// Where they start.
+        address: usize,
+        /// How many.
+        bytes: usize,
+    },
     /// Host memory that no GPU sees: it is neither pinned nor registered.
     #[error("the host memory at {address:#x} has no device address")]
     HostAddress {

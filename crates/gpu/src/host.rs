@@ -2,12 +2,11 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::backend::{HostBlock, Registration};
-use crate::lent::Borrowed;
+use crate::borrowed::Share;
 use crate::memory::{aligned, check_range};
 use crate::{DevicePtr, Error, Gpu, bytes};
 
@@ -41,11 +40,11 @@ enum Origin {
     /// We mapped it, and that was all.
     Pageable,
     /// Somebody else's, who keeps it while we hold it.
-    Lent(Borrowed),
+    Borrowed(Share),
 }
 
-// SAFETY: the block is memory of the process, reached through atomic accesses only (or through an exclusive reference of its
-// only holder); which thread does it makes no difference.
+// SAFETY: the block is memory of the process, reached through `bytes` only (or through an exclusive reference of its only holder);
+// which thread does it makes no difference.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
@@ -78,10 +77,10 @@ impl HostMemory {
         }
     }
 
-    /// Memory that `borrowed` keeps, and that the GPU sees at `device` if it is registered.
-    pub(crate) fn lent(gpu: Gpu, start: NonNull<u8>, bytes: usize, device: DevicePtr, borrowed: Borrowed) -> Self {
+    /// Memory that `share` keeps, and that the GPU sees at `device` if it is registered.
+    pub(crate) fn borrowed(gpu: Gpu, start: NonNull<u8>, bytes: usize, device: DevicePtr, share: Share) -> Self {
         let block = HostBlock { start, device, bytes };
-        Self::new(gpu, block, Origin::Lent(borrowed))
+        Self::new(gpu, block, Origin::Borrowed(share))
     }
 
     fn new(gpu: Gpu, block: HostBlock, origin: Origin) -> Self {
@@ -105,7 +104,7 @@ impl HostMemory {
     pub fn is_pageable(&self) -> bool {
         match &self.0.origin {
             Origin::Pageable => true,
-            Origin::Lent(borrowed) => !borrowed.is_registered(),
+            Origin::Borrowed(share) => !share.is_registered(),
             Origin::Pinned | Origin::Registered => false,
         }
     }
@@ -142,7 +141,7 @@ impl HostMemory {
     /// else's memory.
     pub fn as_mut_slice(&mut self) -> Result<&mut [u8], Error> {
         let owned = Arc::get_mut(&mut self.0).ok_or(Error::InUse)?;
-        if matches!(owned.origin, Origin::Lent(_)) {
+        if matches!(owned.origin, Origin::Borrowed(_)) {
             return Err(Error::InUse);
         }
         // SAFETY: the block is initialised memory (the kernel zeroes what drivers and mmap give) of this many bytes; nobody
@@ -180,7 +179,9 @@ impl HostMemory {
     ///
     /// [`Error::Range`], [`Error::Misaligned`].
     pub fn load_u32(&self, offset: usize) -> Result<u32, Error> {
-        Ok(self.word32(offset)?.load(Ordering::Acquire))
+        let word = self.word(offset, 4)?;
+        // SAFETY: in range, aligned, and valid for as long as `self` is.
+        Ok(unsafe { bytes::load32(word) })
     }
 
     /// Writes a 32-bit word (release: what was written before it is seen by who sees it).
@@ -189,7 +190,9 @@ impl HostMemory {
     ///
     /// [`Error::Range`], [`Error::Misaligned`].
     pub fn store_u32(&self, offset: usize, value: u32) -> Result<(), Error> {
-        self.word32(offset)?.store(value, Ordering::Release);
+        let word = self.word(offset, 4)?;
+        // SAFETY: as `load_u32`.
+        unsafe { bytes::store32(word, value) };
         self.settle();
         Ok(())
     }
@@ -200,7 +203,9 @@ impl HostMemory {
     ///
     /// [`Error::Range`], [`Error::Misaligned`].
     pub fn load_u64(&self, offset: usize) -> Result<u64, Error> {
-        Ok(self.word64(offset)?.load(Ordering::Acquire))
+        let word = self.word(offset, 8)?;
+        // SAFETY: in range, aligned, and valid for as long as `self` is.
+        Ok(unsafe { bytes::load64(word) })
     }
 
     /// Writes a 64-bit word (release).
@@ -209,14 +214,16 @@ impl HostMemory {
     ///
     /// [`Error::Range`], [`Error::Misaligned`].
     pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), Error> {
-        self.word64(offset)?.store(value, Ordering::Release);
+        let word = self.word(offset, 8)?;
+        // SAFETY: as `load_u64`.
+        unsafe { bytes::store64(word, value) };
         self.settle();
         Ok(())
     }
 
     /// A device's registers are mapped write-combined: what was stored leaves the CPU now.
     fn settle(&self) {
-        if matches!(&self.0.origin, Origin::Lent(borrowed) if borrowed.registers) {
+        if matches!(&self.0.origin, Origin::Borrowed(share) if share.registers) {
             bytes::drain();
         }
     }
@@ -231,18 +238,11 @@ impl HostMemory {
         Ok(unsafe { self.0.block.start.as_ptr().add(offset) })
     }
 
-    fn word32(&self, offset: usize) -> Result<&AtomicU32, Error> {
-        let word = self.at(offset, 4)?;
-        aligned(word.addr() as u64, 4)?;
-        // SAFETY: in range, aligned, valid for as long as `self` is; all accesses to it are atomic.
-        Ok(unsafe { AtomicU32::from_ptr(word.cast()) })
-    }
-
-    fn word64(&self, offset: usize) -> Result<&AtomicU64, Error> {
-        let word = self.at(offset, 8)?;
-        aligned(word.addr() as u64, 8)?;
-        // SAFETY: as `word32`.
-        Ok(unsafe { AtomicU64::from_ptr(word.cast()) })
+    /// Where a word of `width` bytes is.
+    fn word(&self, offset: usize, width: usize) -> Result<*mut u8, Error> {
+        let word = self.at(offset, width)?;
+        aligned(word.addr() as u64, width)?;
+        Ok(word)
     }
 }
 
@@ -256,7 +256,7 @@ impl Drop for Owned {
             }
             Origin::Pageable => unmap(self.block.start, self.block.bytes),
             // What it holds ends it.
-            Origin::Lent(_) => {}
+            Origin::Borrowed(_) => {}
         }
     }
 }
@@ -276,4 +276,46 @@ fn map(bytes: usize) -> Result<NonNull<u8>, Error> {
 fn unmap(start: NonNull<u8>, bytes: usize) {
     // SAFETY: our own mapping, which nobody holds any more. It can only fail for arguments that mmap did not give.
     let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Copies are made of words only where both sides begin at the same place in a word.
+    #[repr(align(8))]
+    struct Aligned([u8; 16]);
+
+    /// Rust's atomics may not be used so: Miri says that it is undefined behaviour.
+    #[test]
+    fn words_are_whole_in_whatever_size_they_are_read_and_written() {
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
+        let memory = Gpu::sim().pageable(64).expect("memory");
+        let is_word = |word: u32| word >> 16 == word & 0xffff;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=rounds {
+                    memory.store_u32(4, round << 16 | round).expect("in range");
+                }
+            });
+            scope.spawn(|| {
+                for round in 1..=rounds {
+                    let word = u64::from(round << 16 | round);
+                    memory.store_u64(8, word << 32 | word).expect("in range");
+                }
+            });
+            for _ in 0..rounds {
+                let first = memory.load_u64(0).expect("in range");
+                assert!(is_word((first >> 32) as u32) && first as u32 == 0, "{first:#x}");
+                assert!(is_word(memory.load_u32(12).expect("in range")));
+                let mut aligned = Aligned([0; 16]);
+                let bytes = &mut aligned.0;
+                memory.read(0, bytes).expect("in range");
+                for word in bytes.as_chunks::<4>().0 {
+                    assert!(is_word(u32::from_ne_bytes(*word)), "{bytes:x?}");
+                }
+                memory.write(32, bytes).expect("in range");
+            }
+        });
+    }
 }

@@ -5,7 +5,7 @@
 //! that uses it.
 //!
 //! [`Gpu`] is a GPU in use, real ([`Gpu::open`]) or simulated ([`Gpu::sim`]), with its [`DeviceMemory`], [`HostMemory`],
-//! [`Stream`]s, [`Event`]s and [`PeerAccess`] to others, and memory [`Lent`] to it; every one of them keeps alive what it needs and undoes itself on drop. [`devices`],
+//! [`Stream`]s, [`Event`]s and [`PeerAccess`] to others, and [`BorrowedMemory`] that somebody else owns; every one of them keeps alive what it needs and undoes itself on drop. [`devices`],
 //! [`Device::attribute`] and [`survey()`] ask without a context. [`mod@pointer`] asks about memory that others allocated, and
 //! [`mod@foreign`] works in the streams and the context that a program made itself.
 
@@ -13,6 +13,7 @@
 
 mod address;
 mod backend;
+mod borrowed;
 pub mod bytes;
 mod cuda;
 mod device;
@@ -21,10 +22,10 @@ mod event;
 pub mod foreign;
 mod gpu;
 mod host;
-mod lent;
 mod memory;
 pub mod nvml;
 mod operation;
+pub mod pages;
 mod pattern;
 mod peer;
 pub mod pointer;
@@ -35,12 +36,12 @@ mod survey;
 
 pub use address::{DevicePtr, NotAPciAddress, PciAddress};
 pub use backend::Registration;
+pub use borrowed::BorrowedMemory;
 pub use device::{Attribute, Device, P2pAttribute, devices, driver_version};
 pub use error::{Error, Failure, Kind};
 pub use event::Event;
 pub use gpu::Gpu;
 pub use host::{HostMemory, PinnedOptions};
-pub use lent::Lent;
 pub use memory::{Allocation, DeviceMemory, Memory};
 pub use operation::{Compare, MemoryOperation};
 pub use pattern::{Mismatches, Pattern};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gdr_sys::cuda::CuResult;
+use process::PerProcess;
 
 use crate::backend::Context;
 use crate::memory::Held;
@@ -46,7 +47,8 @@ struct Holders {
 
 type Pair = (Context, Context);
 
-static ON: Mutex<BTreeMap<Pair, Holders>> = Mutex::new(BTreeMap::new());
+/// Of this process: CUDA does not survive a fork.
+static ON: PerProcess<Mutex<BTreeMap<Pair, Holders>>> = PerProcess::new(Mutex::default);
 
 impl PeerAccess {
     pub(crate) fn new(from: Gpu, to: Gpu) -> Result<Self, Error> {
@@ -147,5 +149,5 @@ pub(crate) fn needed(gpu: &Gpu, memory: &Held) -> Result<Option<Held>, Error> {
 
 /// A change of the map is one operation: a panic elsewhere leaves nothing half-done in it.
 fn lock() -> MutexGuard<'static, BTreeMap<Pair, Holders>> {
-    ON.lock().unwrap_or_else(PoisonError::into_inner)
+    ON.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,11 +9,11 @@ use std::error::Error;
 /// assert!(!gpu::sentence(&error).contains('\n'));
 /// ```
 #[must_use]
-pub fn sentence(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+pub fn sentence(error: &(dyn Error + 'static)) -> String {
+    let mut text = words(error);
     let mut cause = error.source();
     while let Some(error) = cause {
-        let words = error.to_string();
+        let words = words(error);
         // Transparent errors repeat their cause.
         if !text.ends_with(&words) {
             text = format!("{text}: {words}");
@@ -21,6 +21,23 @@ pub fn sentence(error: &dyn Error) -> String {
         cause = error.source();
     }
     text.replace('\n', "; ")
+}
+
+/// What one error says. The system's own are worded here: the C library's `strerror` takes locks of its locales, and a forked child may
+/// find them locked.
+fn words(error: &(dyn Error + 'static)) -> String {
+    let io = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(std::io::Error::raw_os_error);
+    let errno = io.or_else(|| {
+        error
+            .downcast_ref::<rustix::io::Errno>()
+            .map(|errno| errno.raw_os_error())
+    });
+    match errno {
+        Some(errno) => format!("{} (os error {errno})", process::os_text(errno)),
+        None => error.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -33,6 +50,24 @@ mod tests {
         Open(#[source] std::io::Error),
         #[error(transparent)]
         Through(Box<Failure>),
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri words errors otherwise than the C library")]
+    fn the_systems_errors_are_worded_as_the_standard_library_words_them() {
+        for errno in [2, 13, 22, 110, 524] {
+            let error = std::io::Error::from_raw_os_error(errno);
+            assert_eq!(sentence(&error), error.to_string());
+            assert_eq!(
+                sentence(&rustix::io::Errno::from_raw_os_error(errno)),
+                error.to_string()
+            );
+        }
+        let through = Failure::Open(std::io::Error::from_raw_os_error(13));
+        assert_eq!(
+            sentence(&through),
+            "cannot open the library: Permission denied (os error 13)"
+        );
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
@@ -37,7 +36,7 @@ struct Owned {
     mapped: usize,
 }
 
-// SAFETY: the mapping is memory of the process, reached through atomic accesses only; which thread does it makes no difference.
+// SAFETY: the mapping is memory of the process, reached through `gpu::bytes` only; which thread does it makes no difference.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
@@ -105,7 +104,7 @@ impl Buffer {
     /// [`Error::Range`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
         let to = self.at(offset, from.len())?;
-        // SAFETY: `at` has checked the range. `from` is only read: an atomic load of memory that nobody writes is a load.
+        // SAFETY: `at` has checked the range. `from` is a slice, and so no part of this memory.
         unsafe { gpu::bytes::copy(to.as_ptr(), from.as_ptr(), from.len()) };
         Ok(())
     }
@@ -130,7 +129,7 @@ impl Buffer {
     pub fn load(&self, offset: usize) -> Result<u8, Error> {
         let from = self.at(offset, 1)?;
         // SAFETY: `at` has checked the range.
-        Ok(unsafe { AtomicU8::from_ptr(from.as_ptr()) }.load(Ordering::Acquire))
+        Ok(unsafe { gpu::bytes::load8(from.as_ptr()) })
     }
 
     /// Writes one byte.
@@ -141,7 +140,7 @@ impl Buffer {
     pub fn store(&self, offset: usize, value: u8) -> Result<(), Error> {
         let to = self.at(offset, 1)?;
         // SAFETY: `at` has checked the range.
-        unsafe { AtomicU8::from_ptr(to.as_ptr()) }.store(value, Ordering::Release);
+        unsafe { gpu::bytes::store8(to.as_ptr(), value) };
         Ok(())
     }
 

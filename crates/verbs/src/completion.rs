@@ -1,9 +1,9 @@
 //! Completion queues: what became of the work.
 
-use std::any::Any;
 use std::ffi::c_int;
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
@@ -16,12 +16,21 @@ use crate::event::wait;
 use crate::{Context, Error};
 
 /// A queue of completions. Clones are the same; it is given back when the last of them, and the last queue pair that uses it, is
-/// dropped.
+/// dropped. `D` says who takes completions from it.
 #[derive(Debug, Clone)]
-pub struct CompletionQueue(Arc<Owned>);
+pub struct CompletionQueue<D = Provider>(Arc<Owned>, PhantomData<D>);
+
+/// Who drives a queue: the provider, by [`QueuePair::send`](crate::QueuePair::send), [`CompletionQueue::poll`] and their like.
+#[derive(Debug, Clone, Copy)]
+pub struct Provider;
+
+/// Who drives a queue: somebody who knows where its memory lies, as [`QueuePair::layout`](crate::QueuePair::layout) and
+/// [`CompletionQueue::layout`] tell. The provider would know nothing of that, so it has no `send`, `receive` or `poll`.
+#[derive(Debug, Clone, Copy)]
+pub struct Direct;
 
 #[derive(Debug)]
-struct Owned {
+pub(crate) struct Owned {
     raw: NonNull<raw::ibv_cq>,
     channel: Option<NonNull<raw::ibv_comp_channel>>,
     context: Context,
@@ -233,7 +242,16 @@ impl Context {
         CompletionQueue::new(self, entries, None)
     }
 
-    /// The same, which can also be waited at without looking all the time.
+    /// A queue for [`Domain::direct_queue_pair`](crate::Domain::direct_queue_pair), whose completions are read where they lie.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn direct_completions(&self, entries: u32) -> Result<CompletionQueue<Direct>, Error> {
+        CompletionQueue::new(self, entries, None)
+    }
+
+    /// The same as [`Self::completions`], which can also be waited at without looking all the time.
     ///
     /// # Errors
     ///
@@ -249,19 +267,38 @@ impl Context {
     }
 }
 
-impl CompletionQueue {
+impl<D> CompletionQueue<D> {
     fn new(context: &Context, entries: u32, channel: Option<NonNull<raw::ibv_comp_channel>>) -> Result<Self, Error> {
         let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
         let of = channel.map_or(null_mut(), NonNull::as_ptr);
         // SAFETY: the context is open, and the channel alive where there is one; vector 0 is always there.
         let raw = unsafe { raw::ibv_create_cq(context.as_raw(), entries, null_mut(), of, 0) };
-        Ok(Self(Arc::new(Owned {
+        let owned = Owned {
             raw: context.made("ibv_create_cq", raw)?,
             channel,
             context: context.clone(),
-        })))
+        };
+        Ok(Self(Arc::new(owned), PhantomData))
     }
 
+    /// As the C interface has it, for as long as this value lives.
+    #[must_use]
+    pub fn as_raw(&self) -> *mut raw::ibv_cq {
+        self.0.raw.as_ptr()
+    }
+
+    /// The device.
+    pub(crate) fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    /// What it is, for who is to keep it.
+    pub(crate) fn owned(&self) -> Arc<Owned> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl CompletionQueue {
     /// Takes completions, as many as there are and `into` has room for; how many it took.
     ///
     /// # Errors
@@ -318,22 +355,6 @@ impl CompletionQueue {
         // SAFETY: the event was of this queue, the only one of its channel.
         unsafe { raw::ibv_ack_cq_events(cq, 1) };
         Ok(true)
-    }
-
-    /// As the C interface has it, for as long as this value lives.
-    #[must_use]
-    pub fn as_raw(&self) -> *mut raw::ibv_cq {
-        self.0.raw.as_ptr()
-    }
-
-    /// The device.
-    pub(crate) fn context(&self) -> &Context {
-        &self.0.context
-    }
-
-    /// What it is, for who is to keep it.
-    pub(crate) fn owned(&self) -> Arc<dyn Any + Send + Sync> {
-        Arc::clone(&self.0) as _
     }
 }
 

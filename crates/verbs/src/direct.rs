@@ -1,13 +1,47 @@
 //! Direct verbs of mlx5: where the provider keeps the memory of a queue pair and of a completion queue, for who writes the entries
-//! and rings the doorbell himself. What is looked at so is not to be used by [`QueuePair::send`] or [`CompletionQueue::poll`] as well:
-//! the provider and he would not know of one another.
+//! and rings the doorbell himself. The types keep such queues from the provider's own `send`, `receive` and `poll`: the two would not
+//! know of one another.
+//!
+//! ```compile_fail,E0599
+//! fn both(queue: &verbs::CompletionQueue<verbs::Direct>) {
+//!     let _ = queue.poll(&mut []);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn both(pair: &mut verbs::QueuePair<verbs::Rts, verbs::Direct>, request: &verbs::Request<'_>) {
+//!     let _ = pair.send(request);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn both(pair: &verbs::QueuePair<verbs::Rts>) {
+//!     let _ = pair.layout();
+//! }
+//! ```
+//!
+//! What these three do not do by a slip of the pen alone:
+//!
+//! ```
+//! fn each(
+//!     queue: &verbs::CompletionQueue,
+//!     pair: &mut verbs::QueuePair<verbs::Rts>,
+//!     request: &verbs::Request<'_>,
+//!     direct: &verbs::QueuePair<verbs::Rts, verbs::Direct>,
+//! ) {
+//!     let _ = queue.poll(&mut []);
+//!     let _ = pair.send(request);
+//!     let _ = direct.layout();
+//! }
+//! ```
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use gpu::Lent;
+use gpu::BorrowedMemory;
 use ibverbs_sys::{self as raw, ibv_qp_type as kind, mlx5dv_obj_type as object, mlx5dv_qp_create_flags as flags};
 
+use crate::completion::Direct;
 use crate::domain::Threads;
 use crate::{CompletionQueue, Context, Domain, Error, QueuePair, QueuePairOptions, Reset, Transport};
 
@@ -15,7 +49,7 @@ use crate::{CompletionQueue, Context, Domain, Error, QueuePair, QueuePairOptions
 #[derive(Debug, Clone)]
 pub struct Ring {
     /// All of it.
-    pub memory: Lent,
+    pub memory: BorrowedMemory,
     /// Entries (of a send queue, blocks of 64 bytes): a power of two.
     pub entries: u32,
     /// Bytes of one.
@@ -26,14 +60,14 @@ pub struct Ring {
 #[derive(Debug, Clone)]
 pub struct Words {
     /// The whole page, or pages: what is registered with a GPU.
-    pub pages: Lent,
+    pub pages: BorrowedMemory,
     /// Where the words begin in it.
     pub offset: usize,
 }
 
 /// Where a queue pair's memory lies.
 #[derive(Debug, Clone)]
-pub struct DirectQueuePair {
+pub struct QueuePairLayout {
     /// The send queue, of blocks of 64 bytes.
     pub send: Ring,
     /// The receive queue.
@@ -48,7 +82,7 @@ pub struct DirectQueuePair {
 
 /// Where a completion queue's memory lies.
 #[derive(Debug, Clone)]
-pub struct DirectCompletionQueue {
+pub struct CompletionQueueLayout {
     /// The queue.
     pub ring: Ring,
     /// Two doorbell records of 32 bits, big-endian: the consumer index, and what arms it for an event.
@@ -102,9 +136,9 @@ impl Domain {
     pub fn direct_queue_pair(
         &self,
         options: QueuePairOptions,
-        sent: &CompletionQueue,
-        received: &CompletionQueue,
-    ) -> Result<QueuePair<Reset>, Error> {
+        sent: &CompletionQueue<Direct>,
+        received: &CompletionQueue<Direct>,
+    ) -> Result<QueuePair<Reset, Direct>, Error> {
         let function = "mlx5dv_create_qp";
         let create = raw::mlx5dv()?.mlx5dv_create_qp.ok_or(Error::Missing { function })?;
         let mut wanted = raw::ibv_qp_init_attr_ex {
@@ -140,13 +174,13 @@ impl Domain {
     }
 }
 
-impl<S> QueuePair<S> {
+impl<S> QueuePair<S, Direct> {
     /// Where its memory lies, which stays until the queue pair, and what is told of it here, is dropped.
     ///
     /// # Errors
     ///
     /// [`Error::Library`] without libmlx5, [`Error::Missing`], [`Error::Call`]; [`Error::Layout`] for memory that cannot be.
-    pub fn direct(&self) -> Result<DirectQueuePair, Error> {
+    pub fn layout(&self) -> Result<QueuePairLayout, Error> {
         let mut told = raw::mlx5dv_qp::default();
         let mut asked = raw::mlx5dv_obj {
             qp_in: self.as_raw(),
@@ -165,7 +199,7 @@ impl<S> QueuePair<S> {
                 stride,
             })
         };
-        Ok(DirectQueuePair {
+        Ok(QueuePairLayout {
             send: ring("a send queue", told.sq_buf, told.sq_wqe_cnt, told.sq_stride)?,
             receive: ring("a receive queue", told.rq_buf, told.rq_wqe_cnt, told.rq_stride)?,
             records: words("doorbell records", told.dbrec.cast(), 8, keep.clone())?,
@@ -175,14 +209,13 @@ impl<S> QueuePair<S> {
     }
 }
 
-impl CompletionQueue {
-    /// Where its memory lies, which stays until the queue, and what is told of it here, is dropped. The provider is told that it is in
-    /// other hands.
+impl CompletionQueue<Direct> {
+    /// Where its memory lies, which stays until the queue, and what is told of it here, is dropped.
     ///
     /// # Errors
     ///
-    /// As [`QueuePair::direct`].
-    pub fn direct(&self) -> Result<DirectCompletionQueue, Error> {
+    /// As [`QueuePair::layout`].
+    pub fn layout(&self) -> Result<CompletionQueueLayout, Error> {
         let mut told = raw::mlx5dv_cq::default();
         let mut asked = raw::mlx5dv_obj {
             cq_in: self.as_raw(),
@@ -191,10 +224,10 @@ impl CompletionQueue {
         };
         self.context()
             .ask(&mut asked, object::MLX5DV_OBJ_CQ.0, "a completion queue")?;
-        let keep = self.owned();
+        let keep: Keep = self.owned();
         let (entries, stride) = (told.cqe_cnt, told.cqe_size);
         let bytes = entries as usize * stride as usize;
-        Ok(DirectCompletionQueue {
+        Ok(CompletionQueueLayout {
             ring: Ring {
                 memory: lent("a completion queue", told.buf, bytes, keep.clone())?,
                 entries,
@@ -225,12 +258,12 @@ impl Context {
 type Keep = Arc<dyn std::any::Any + Send + Sync>;
 
 /// Memory of the provider's, which is there while its object is.
-fn lent(what: &'static str, start: *mut std::ffi::c_void, bytes: usize, keep: Keep) -> Result<Lent, Error> {
+fn lent(what: &'static str, start: *mut std::ffi::c_void, bytes: usize, keep: Keep) -> Result<BorrowedMemory, Error> {
     let start = NonNull::new(start.cast::<u8>()).filter(|start| bytes > 0 && start.addr().get() % 8 == 0);
     let start = start.ok_or(Error::Layout { what, bytes })?;
     // SAFETY: the provider told that the object's memory is there, and keeps it until the object is destroyed, which `keep` does; it
-    // touches it by functions that are not called while it is in other hands.
-    Ok(unsafe { Lent::new(start, bytes, keep) })
+    // touches it by functions that the type of the object has not.
+    Ok(unsafe { BorrowedMemory::new(start, bytes, keep) })
 }
 
 /// Words of the provider's: all of their pages, which hold other objects' words of the same kind.

@@ -13,11 +13,11 @@ impl Domain {
     /// [`Error::NotMlx5`]; [`Error::Library`] or [`Error::Missing`] where libmlx5, which alone tells, is not there or too old;
     /// [`Error::Call`] where the device makes no queue pair; [`Error::Layout`].
     pub fn doorbell(&self) -> Result<Words, Error> {
-        let queue = self.context().completions(1)?;
+        let queue = self.context().direct_completions(1)?;
         // Of all that is asked this alone is safe to ask of another make of device.
-        queue.direct()?;
+        queue.layout()?;
         let domain = self.of_one_thread().unwrap_or_else(|_| self.clone());
         let options = QueuePairOptions::of(Transport::Rc, 1);
-        Ok(domain.direct_queue_pair(options, &queue, &queue)?.direct()?.register)
+        Ok(domain.direct_queue_pair(options, &queue, &queue)?.layout()?.register)
     }
 }

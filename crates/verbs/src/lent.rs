@@ -48,7 +48,7 @@ impl From<Piece<'_>> for Segment {
     }
 }
 
-impl QueuePair<Reset> {
+impl<D> QueuePair<Reset, D> {
     /// Leaves its states, and the memory that its work names, to who has its raw form.
     ///
     /// # Safety
@@ -56,12 +56,12 @@ impl QueuePair<Reset> {
     /// Whoever has its keys, and gives it work that names them, sees to the memory behind them: it stays until that work has ended, and nobody
     /// minds what the device writes there. Nobody destroys the raw queue pair while this lives.
     #[must_use]
-    pub unsafe fn lend(self) -> QueuePair<Lent> {
+    pub unsafe fn lend(self) -> QueuePair<Lent, D> {
         self.now()
     }
 }
 
-impl QueuePair<Lent> {
+impl<D> QueuePair<Lent, D> {
     /// What it takes, as the device says.
     ///
     /// # Errors
@@ -92,7 +92,9 @@ impl QueuePair<Lent> {
         };
         self.modify(attributes, mask::IBV_QP_STATE)
     }
+}
 
+impl QueuePair<Lent> {
     /// Posts a buffer to receive into.
     ///
     /// # Errors

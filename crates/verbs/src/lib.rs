@@ -4,8 +4,8 @@
 //!
 //! [`Context`] → [`Domain`] → [`Region`] (registered memory) and [`QueuePair`], whose work completes in a [`CompletionQueue`].
 //!
-//! Of mlx5 devices [`QueuePair::direct`] and [`CompletionQueue::direct`] tell where their memory lies, for who drives them by
-//! himself; [`devx`] makes them in memory of his own, also a GPU's.
+//! Of mlx5 devices [`QueuePair::layout`] and [`CompletionQueue::layout`] tell where their memory lies, for who drives them by
+//! himself ([`Direct`]); [`devx`] makes them in memory of his own, also a GPU's.
 //!
 //! The library is opened at the first call; a machine without it gets [`Error::Library`], never a failure to start. Listing
 //! devices loads the providers' libraries and opens no device; everything else is asked of an open [`Context`].
@@ -38,10 +38,10 @@ mod work;
 
 pub use address_vector::AddressVector;
 pub use buffer::{Buffer, Pages};
-pub use completion::{Completion, CompletionQueue, Done, Failure, Operation};
+pub use completion::{Completion, CompletionQueue, Direct, Done, Failure, Operation, Provider};
 pub use context::{Context, Dmabuf};
 pub use datagram::Datagram;
-pub use direct::{DirectCompletionQueue, DirectQueuePair, Ring, Words};
+pub use direct::{CompletionQueueLayout, QueuePairLayout, Ring, Words};
 pub use domain::Domain;
 pub use error::Error;
 pub use event::Event;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ibverbs_sys::{self as raw, ibv_qp_attr_mask as mask, ibv_qp_state as state, ibv_qp_type as kind};
 
+use crate::completion::{self, Provider};
 use crate::{Access, CompletionQueue, Domain, Error, Piece, Region, Request, Work};
 
 /// So many pieces a request has at most.
@@ -193,11 +194,12 @@ mod sealed {
     impl Sealed for super::Rts {}
 }
 
-/// A queue pair in a state. It keeps what it was given work with until it is dropped.
+/// A queue pair in a state. It keeps what it was given work with until it is dropped. `D` says who gives it work: the provider does in
+/// [`Self::send`](QueuePair::send) and [`Self::receive`](QueuePair::receive), or whoever knows its [layout](QueuePair::layout).
 #[derive(Debug)]
-pub struct QueuePair<S> {
+pub struct QueuePair<S, D = Provider> {
     pub(crate) inner: Inner,
-    state: PhantomData<S>,
+    state: PhantomData<(S, D)>,
 }
 
 #[derive(Debug)]
@@ -217,7 +219,7 @@ pub(crate) struct Inner {
 struct Owned {
     raw: NonNull<raw::ibv_qp>,
     domain: Domain,
-    _completions: [CompletionQueue; 2],
+    _completions: [Arc<completion::Owned>; 2],
     /// Regions that it was given work with, once nobody gives it more.
     kept: Mutex<Vec<Region>>,
 }
@@ -274,14 +276,14 @@ impl Domain {
     }
 }
 
-impl QueuePair<Reset> {
+impl<D> QueuePair<Reset, D> {
     /// One that the library has just made.
     pub(crate) fn of(
         raw: NonNull<raw::ibv_qp>,
         inline_bytes: u32,
         transport: Transport,
         domain: &Domain,
-        completions: [&CompletionQueue; 2],
+        completions: [&CompletionQueue<D>; 2],
     ) -> Self {
         // SAFETY: the library has just made it, and keeps it until it is destroyed.
         let number = unsafe { raw.as_ref().qp_num };
@@ -290,7 +292,7 @@ impl QueuePair<Reset> {
                 owned: Arc::new(Owned {
                     raw,
                     domain: domain.clone(),
-                    _completions: completions.map(Clone::clone),
+                    _completions: completions.map(CompletionQueue::owned),
                     kept: Mutex::default(),
                 }),
                 number,
@@ -304,7 +306,7 @@ impl QueuePair<Reset> {
     }
 }
 
-impl<S> QueuePair<S> {
+impl<S, D> QueuePair<S, D> {
     /// Its number, which the far end needs.
     #[must_use]
     pub fn number(&self) -> u32 {
@@ -340,7 +342,7 @@ impl<S> QueuePair<S> {
         self.domain().context().answered("ibv_modify_qp", errno)
     }
 
-    pub(crate) fn now<T>(self) -> QueuePair<T> {
+    pub(crate) fn now<T>(self) -> QueuePair<T, D> {
         QueuePair {
             inner: self.inner,
             state: PhantomData,
@@ -348,13 +350,13 @@ impl<S> QueuePair<S> {
     }
 }
 
-impl QueuePair<Reset> {
+impl<D> QueuePair<Reset, D> {
     /// To Init: a port, and what the far end may do.
     ///
     /// # Errors
     ///
     /// [`Error::Call`].
-    pub fn init(self, port: u8, access: Access, qkey: u32) -> Result<QueuePair<Init>, Error> {
+    pub fn init(self, port: u8, access: Access, qkey: u32) -> Result<QueuePair<Init, D>, Error> {
         let attributes = raw::ibv_qp_attr {
             qp_state: state::IBV_QPS_INIT,
             port_num: port,
@@ -374,13 +376,13 @@ impl QueuePair<Reset> {
     }
 }
 
-impl QueuePair<Init> {
+impl<D> QueuePair<Init, D> {
     /// To Rtr: the far end, and the way there. Of datagrams neither matters.
     ///
     /// # Errors
     ///
     /// [`Error::Mtu`], [`Error::Call`]: EINVAL where there is no such GID index, ETIMEDOUT where the address is not found.
-    pub fn ready_to_receive(self, route: Route, peer: Peer, behaviour: Behaviour) -> Result<QueuePair<Rtr>, Error> {
+    pub fn ready_to_receive(self, route: Route, peer: Peer, behaviour: Behaviour) -> Result<QueuePair<Rtr, D>, Error> {
         let mtu = (1..=5).find(|mtu| 128 << mtu == behaviour.mtu);
         let attributes = raw::ibv_qp_attr {
             qp_state: state::IBV_QPS_RTR,
@@ -407,13 +409,13 @@ impl QueuePair<Init> {
     }
 }
 
-impl QueuePair<Rtr> {
+impl<D> QueuePair<Rtr, D> {
     /// To Rts: `first_packet` is the number that this end's first packet has, as the far end was told.
     ///
     /// # Errors
     ///
     /// [`Error::Call`].
-    pub fn ready_to_send(self, first_packet: u32, behaviour: Behaviour) -> Result<QueuePair<Rts>, Error> {
+    pub fn ready_to_send(self, first_packet: u32, behaviour: Behaviour) -> Result<QueuePair<Rts, D>, Error> {
         let attributes = raw::ibv_qp_attr {
             qp_state: state::IBV_QPS_RTS,
             sq_psn: first_packet,
@@ -462,7 +464,7 @@ impl<S: Receives> QueuePair<S> {
     }
 }
 
-impl<S: Receives> QueuePair<S> {
+impl<S: Receives, D> QueuePair<S, D> {
     /// To Error: the far side is answered no more, and what is posted completes as flushed. It takes requests as before, and
     /// flushes them too.
     ///

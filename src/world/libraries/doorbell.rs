@@ -1,13 +1,13 @@
 //! A trial of doorbells: the page of an mlx5 device's doorbell register is registered with a GPU, and given back at once.
 
 use ::verbs::{Domain, Error};
-use gpu::{Gpu, Lent, Registration};
+use gpu::{BorrowedMemory, Gpu, Registration};
 
 use super::verbs::refusal;
 use crate::model::DoorbellTrial;
 
 /// The page of a device's doorbell register, with the queue pair that it is of; or why there is none.
-pub type Doorbell = Result<Lent, DoorbellTrial>;
+pub type Doorbell = Result<BorrowedMemory, DoorbellTrial>;
 
 /// The doorbell of a device; none where it is no mlx5 device. Which it is libmlx5 alone tells: without it any may be one.
 pub fn of(domain: &Domain) -> Option<Doorbell> {

@@ -31,6 +31,25 @@ fn forked_children() {
     succeed("fork", &simulated_run("fork", &[], &[]));
 }
 
+/// With every message on: most of them are from threads that a child does not have.
+#[test]
+fn children_forked_while_threads_are_in_the_library() {
+    if !need(Need::C) {
+        return;
+    }
+    let logging = [("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "1")];
+    succeed("fork_threads", &simulated_run("fork_threads", &["200"], &logging));
+}
+
+#[test]
+fn a_child_with_its_parents_process_id() {
+    // Only root makes PID namespaces.
+    if !need(Need::C) || !need(Need::Root) {
+        return;
+    }
+    succeed("fork_namespace", &simulated_run("fork_namespace", &[], &[]));
+}
+
 #[test]
 fn eight_threads() {
     if !need(Need::C) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use gdr_sys::gdrdrv as sys;
 use gpu::DevicePtr;
+use process::Process;
 
 use super::{Area, Backend, Pinned, PinnedPages};
 use crate::Error;
@@ -52,7 +53,7 @@ pub(crate) fn open() -> Result<Found, Error> {
     // SAFETY: `VERSION` takes a `Version`.
     unsafe { sys::ioctl(file.as_fd(), sys::VERSION, &mut argument) }.map_err(|error| {
         refuse(
-            format!("{NODE} does not answer like gdrdrv 2: {error}"),
+            format!("{NODE} does not answer like gdrdrv 2: {}", gpu::sentence(&error)),
             Kind::Unsupported,
         )
     })?;
@@ -274,7 +275,7 @@ impl Backend for Gdrdrv {
             handle,
             pages,
             length,
-            owner: std::process::id(),
+            owner: Process::current(),
         }))
     }
 }
@@ -285,7 +286,7 @@ struct ModulePin {
     handle: u64,
     pages: Pages,
     length: usize,
-    owner: u32,
+    owner: Process,
 }
 
 /// What the module says of a pin, whichever way it was asked.
@@ -444,7 +445,7 @@ impl Pinned for ModulePin {
 
 impl Drop for ModulePin {
     fn drop(&mut self) {
-        if self.owner == std::process::id() {
+        if self.owner == Process::current() {
             // Refused only for a handle the module does not know, and then there is nothing to unpin.
             let _ = self.module.call(Request::unpin(self.handle), "unpin the memory");
         }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::arch;
 use super::choice::Choice;
 use super::kernel::{Kernel, kernel, kernels};
+use crate::random;
 
 /// `$XDG_CACHE_HOME/gdr/copy-kernels`, by default under `~/.cache`. A relative directory is as good as none (XDG Base
 /// Directory Specification).
@@ -43,7 +44,8 @@ pub(super) fn remember(path: &Path, choice: Choice) {
         choice.read.name
     );
     // Whole or not at all: written beside, then moved. Failing is no matter: the next process measures again.
-    let beside = path.with_extension(format!("new.{}", std::process::id()));
+    // Two processes of different PID namespaces may have one id.
+    let beside = path.with_extension(format!("new.{}.{:016x}", std::process::id(), random::word()));
     let written = path.parent().map(fs::create_dir_all).is_some_and(|made| made.is_ok())
         && fs::write(&beside, text).is_ok()
         && fs::rename(&beside, path).is_ok();

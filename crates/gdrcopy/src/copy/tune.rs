@@ -5,8 +5,9 @@
 //! as good as none.
 
 use std::hint::black_box;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use process::SetOnce;
 
 use super::choice::{self, Choice};
 use super::kernel::{Kernel, Move, kernels};
@@ -90,7 +91,7 @@ pub(super) fn known() -> Option<Choice> {
     MEASURED.get().copied().or_else(remembered)
 }
 
-static MEASURED: OnceLock<Choice> = OnceLock::new();
+static MEASURED: SetOnce<Choice> = SetOnce::new();
 
 impl Tuning {
     fn of(choice: Choice, origin: Origin) -> Tuning {
@@ -103,8 +104,8 @@ impl Tuning {
 }
 
 fn remembered() -> Option<Choice> {
-    static FILE: OnceLock<Option<Choice>> = OnceLock::new();
-    *FILE.get_or_init(|| cache::recall(&cache::path()?))
+    static FILE: SetOnce<Option<Choice>> = SetOnce::new();
+    *FILE.get_or_set(|| cache::recall(&cache::path()?))
 }
 
 /// # Safety

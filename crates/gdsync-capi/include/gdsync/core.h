@@ -249,8 +249,12 @@ typedef struct gds_descriptor {
 int gds_stream_post_descriptors(CUstream stream, size_t n_descs, gds_descriptor_t *descs, int flags);
 
 /*
- * Has the CPU do descriptors, in order, before it returns; a wait lasts as long as it takes. `flags` is 0. Of GPU memory the CPU
- * reaches what gds_alloc_mapped_memory gave, and pinned host memory; other is EFAULT, and nothing is done.
+ * Has the CPU do descriptors, in order, before it returns. `flags` is 0. Of GPU memory the CPU reaches what gds_alloc_mapped_memory
+ * gave, and pinned host memory; other is EFAULT, and nothing is done.
+ *
+ * A wait lasts ten minutes at most, or as many milliseconds as the environment variable GDS_CPU_WAIT_TIMEOUT_MS says (libgdsync waits for
+ * ever). Then the call ends with ETIMEDOUT: the descriptors before that wait are done, and the requests of it and of those after it may be
+ * posted again. To end a wait earlier, write its word; for the wait of a request, destroy its queue pair: ECANCELED.
  */
 int gds_post_descriptors(size_t n_descs, gds_descriptor_t *descs, int flags);
 

@@ -42,7 +42,7 @@ impl Behind for Card {
 /// Ends the queue pair's work when it falls. The verbs objects go with the last place of it: where a stream may still ring, they stay, in
 /// state ERROR, so that nothing is sent any more.
 #[derive(Debug)]
-struct Ended(verbs::QueuePair<verbs::Lent>);
+struct Ended(verbs::QueuePair<verbs::Lent, verbs::Direct>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -58,7 +58,7 @@ pub(super) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -
     let context = domain.context();
     // The provider makes one more of it, and a power of two of that.
     let queue = |entries: u32| {
-        let made = context.completions(entries.saturating_sub(1).max(1));
+        let made = context.direct_completions(entries.saturating_sub(1).max(1));
         made.map_err(Refusal::verbs("make a completion queue"))
     };
     let request = &wanted.request;

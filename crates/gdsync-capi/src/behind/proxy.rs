@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use engine::Supply;
 use engine::hca::proxy::{Adopted, Agent, Lending};
 use engine::wire::AddressVector;
+use process::PerProcess;
 use verbs::raw::ibv_ah;
 use verbs::{Domain, QueuePairOptions};
 
@@ -13,7 +14,7 @@ use super::{Behind, Made, Wanted};
 use crate::refusal::Refusal;
 
 /// One thread for all queue pairs, for as long as there are any.
-static AGENT: Mutex<Weak<Agent>> = Mutex::new(Weak::new());
+static AGENT: PerProcess<Mutex<Weak<Agent>>> = PerProcess::new(Mutex::default);
 
 #[derive(Debug)]
 struct Proxied {
@@ -73,7 +74,7 @@ pub(super) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -
 }
 
 fn agent() -> Result<Arc<Agent>, Refusal> {
-    let mut kept = AGENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = AGENT.get().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(agent) = kept.upgrade() {
         return Ok(agent);
     }

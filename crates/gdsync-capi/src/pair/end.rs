@@ -3,19 +3,20 @@
 //! It is released rather than refused (EBUSY), since a program that ends its queue pairs mostly does so because what it waits for will not
 //! come any more: a refusal would leave its streams waiting for ever, and it would have nothing to end that with.
 
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use engine::Watched;
 use engine::queue::{CompletionParts, SendParts, Wait};
+use process::PerProcess;
 
 use super::{Given, Pair, Queues, Waiting};
 use crate::log::{self, Level};
 
 /// Queue pairs that were destroyed while streams or kernels were not known to be done with their places: a GPU that writes memory that
 /// is gone loses its context.
-static BURIED: Mutex<Vec<Buried>> = Mutex::new(Vec::new());
+static BURIED: PerProcess<Mutex<Vec<Buried>>> = PerProcess::new(Mutex::default);
 
 /// What stays of a queue pair. A stream that has passed a wait says so by its busy word. Nobody tells when one has passed a doorbell: where
 /// such are left, the places stay until the process ends.
@@ -55,6 +56,22 @@ fn let_go(gone: Vec<Buried>) {
     }
 }
 
+fn buried() -> MutexGuard<'static, Vec<Buried>> {
+    BURIED.get().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives back what is left of queue pairs that nobody touches any more.
+pub(crate) fn give_back() {
+    let mut buried = buried();
+    let all = std::mem::take(&mut *buried).into_iter();
+    let gone: Vec<Buried>;
+    (*buried, gone) = all.partition(Buried::may_be_touched);
+    drop(buried);
+    if !gone.is_empty() {
+        let_go(gone);
+    }
+}
+
 impl Pair {
     /// Destroys the verbs objects and ends every wait. False where it was destroyed before.
     pub(crate) fn end(&self) -> bool {
@@ -81,17 +98,12 @@ impl Pair {
             let _ = Watched::completion(wait).release();
         }
         let count = open.len();
-        let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
-        buried.push(Buried {
+        buried().push(Buried {
             _places: places,
             may_be_rung,
             waits: open,
         });
-        let all = std::mem::take(&mut *buried).into_iter();
-        let gone;
-        (*buried, gone) = all.partition(Buried::may_be_touched);
-        drop(buried);
-        let_go(gone);
+        give_back();
         if count > 0 {
             log::say(
                 Level::Warning,

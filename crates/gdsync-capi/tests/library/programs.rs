@@ -58,6 +58,11 @@ fn the_cpu_does_lists_in_a_streams_place() {
 }
 
 #[test]
+fn a_wait_of_the_cpu_ends_in_time() {
+    check("timeout", &hopper(), &[("GDS_CPU_WAIT_TIMEOUT_MS", "400")]);
+}
+
+#[test]
 fn misuse_is_refused() {
     check("misuse", &hopper(), &[]);
 }

@@ -29,6 +29,10 @@ fn old_gpu() -> Value {
 
 /// These cards are nobody's: a machine may have ones of the same names.
 const PROXY: (&str, &str) = ("GDS_HCA", "proxy");
+/// For the program of that name alone, whose waits are to end.
+fn timeout(name: &str) -> Option<(&'static str, &'static str)> {
+    (name == "pair_timeout").then_some(("GDS_CPU_WAIT_TIMEOUT_MS", "300"))
+}
 
 #[test]
 fn streams_and_the_cpu_do_every_operation() {
@@ -47,6 +51,11 @@ fn requests_are_prepared_ahead_posted_once_and_given_up() {
 #[test]
 fn failed_work_ends_its_wait_and_no_stream_waits_for_what_is_destroyed() {
     check("failures", &machine());
+}
+
+#[test]
+fn waits_of_the_cpu_end_in_time_and_with_their_queue_pair() {
+    check("pair_timeout", &machine());
 }
 
 #[test]
@@ -71,6 +80,7 @@ fn a_card_whose_doorbells_the_gpu_rings_itself_does_the_same() {
         ("requests", vec![machine(), old_gpu()]),
         ("failures", vec![machine()]),
         ("pair_misuse", vec![machine()]),
+        ("pair_timeout", vec![machine(), old_gpu()]),
         // With connections a card and the proxy do the same; these a card does alone.
         ("datagrams", vec![machine(), old_gpu()]),
     ];
@@ -87,6 +97,7 @@ fn a_card_whose_doorbells_the_gpu_rings_itself_does_the_same() {
             let mut variables: Vec<(&str, &str)> = card.chain([("GDS_HCA", "mlx5"), ("FAR_CARD", "mlx5_0")]).collect();
             // The address sanitizer wants to be the first library; what is preloaded is before it, and takes nothing that it needs.
             variables.push(("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0"));
+            variables.extend(timeout(name));
             let output = run(&program.path, &[], &cuda_alone(machine), &variables);
             succeed(name, &output);
             assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: well\n"));
@@ -100,7 +111,8 @@ fn compiled(name: &str) -> Option<Program> {
 
 fn check(name: &str, machine: &Value) {
     let Some(program) = compiled(name) else { return };
-    let output = run(&program.path, &[], machine, &[PROXY]);
+    let variables: Vec<_> = [PROXY].into_iter().chain(timeout(name)).collect();
+    let output = run(&program.path, &[], machine, &variables);
     succeed(name, &output);
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: well\n"));
 }

@@ -10,11 +10,19 @@ fn supply() -> Supply {
     Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok())
 }
 
+/// Where places may lie. Miri maps no files, and a simulated GPU's memory is one.
+pub(crate) fn homes() -> &'static [Home] {
+    match cfg!(miri) {
+        true => &[Home::Host],
+        false => &[Home::Host, Home::Gpu],
+    }
+}
+
 #[test]
 fn the_cpu_and_a_stream_reach_the_same_bytes() {
     let supply = supply();
     let stream = supply.gpu().stream().unwrap();
-    for home in [Home::Host, Home::Gpu] {
+    for &home in homes() {
         let place = supply.place(home, 4096).unwrap();
         assert_eq!(place.is_device(), home == Home::Gpu);
         let part = place.part(64, 64).unwrap();
@@ -40,7 +48,7 @@ fn the_cpu_and_a_stream_reach_the_same_bytes() {
 
 #[test]
 fn a_part_ends_where_it_ends() {
-    for home in [Home::Host, Home::Gpu] {
+    for &home in homes() {
         let place = supply().place(home, 4096).unwrap();
         let part = place.part(64, 64).unwrap();
         assert!(place.part(4090, 7).is_err() && place.part(usize::MAX, 2).is_err());

@@ -8,7 +8,8 @@ use gdsync::wire::{Completion, DataSegment, Datagram, Entry, Event, Origin, Remo
 use gdsync::{Error, Supply};
 use gpu::{Gpu, Stream};
 use verbs::{
-    Access, Address, Behaviour, Buffer, Context, Domain, Pages, Peer, QueuePair, QueuePairOptions, Region, Route, Rts,
+    Access, Address, Behaviour, Buffer, Context, Direct, Domain, Pages, Peer, QueuePair, QueuePairOptions, Region,
+    Route, Rts,
 };
 
 use crate::CARD;
@@ -22,7 +23,7 @@ const ROUTE: u32 = 40;
 /// A queue pair of datagrams that is ready, and memory. Fields fall in this order.
 struct End {
     laid: Laid,
-    pair: QueuePair<Rts>,
+    pair: QueuePair<Rts, Direct>,
     stream: Stream,
     region: Region,
     memory: Buffer,
@@ -31,7 +32,10 @@ struct End {
 impl End {
     fn new(context: &Context, domain: &Domain, way: (Route, Address)) -> Self {
         let supply = Supply::new(Gpu::sim(), None);
-        let queues = [context.completions(15).unwrap(), context.completions(15).unwrap()];
+        let queues = [
+            context.direct_completions(15).unwrap(),
+            context.direct_completions(15).unwrap(),
+        ];
         let options = QueuePairOptions {
             inline_bytes: 64,
             ..QueuePairOptions::of(verbs::Transport::Ud, 8)

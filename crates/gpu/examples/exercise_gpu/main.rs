@@ -3,10 +3,10 @@
 
 mod attributes;
 mod batches;
+mod borrowed;
 mod copies;
 mod foreign;
 mod kernels;
-mod lent;
 mod manners;
 mod peers;
 
@@ -39,7 +39,7 @@ fn main() -> Outcome<ExitCode> {
     copies::run(&mut report, &gpu)?;
     batches::run(&mut report, &gpu)?;
     kernels::run(&mut report, &gpu)?;
-    lent::run(&mut report, &gpu)?;
+    borrowed::run(&mut report, &gpu)?;
     match peers::other(&gpu)? {
         Some(other) => peers::run(&mut report, &gpu, &other)?,
         None => report.say("no    a second GPU")?,

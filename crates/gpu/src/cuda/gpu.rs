@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gdr_sys::cuda as sys;
+use process::Process;
 
 use super::context::{Entered, Relaxed};
 use super::driver::{Answer, Driver, call, ready};
@@ -27,7 +28,7 @@ pub(crate) struct CudaGpu {
     /// The program's own context: not retained, and not released.
     is_borrowed: bool,
     /// CUDA does not survive a fork: in a child every handle is dead, and giving it back would be a call into nothing.
-    process: u32,
+    process: Process,
     pub(super) lazy: Mutex<Lazy>,
 }
 
@@ -60,7 +61,7 @@ impl CudaGpu {
             device,
             context,
             is_borrowed: false,
-            process: std::process::id(),
+            process: Process::current(),
             lazy: Mutex::default(),
         })
     }
@@ -78,7 +79,7 @@ impl CudaGpu {
             device,
             context,
             is_borrowed: true,
-            process: std::process::id(),
+            process: Process::current(),
             lazy: Mutex::default(),
         })
     }
@@ -103,7 +104,7 @@ impl CudaGpu {
 
     /// Whether this process may call the driver about this GPU's handles.
     pub(super) fn is_ours(&self) -> bool {
-        self.process == std::process::id()
+        self.process == Process::current()
     }
 
     fn context_failed(&self) -> impl Fn(crate::Failure) -> Error {

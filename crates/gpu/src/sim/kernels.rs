@@ -1,11 +1,11 @@
 //! The kernels of `kernels.ptx`, in Rust, on simulated memory.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use super::queue::Queue;
 use super::space::Span;
-use crate::Pattern;
+use crate::{Pattern, bytes};
 
 /// A kernel, on memory that was found already.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl SimKernel {
                 first,
             } => {
                 for (position, index) in (0..*words).zip(*first..) {
-                    word32(to, position).store(pattern.word(index), Ordering::Relaxed);
+                    word32(to, position).fill(pattern.word(index));
                 }
                 Ok(())
             }
@@ -79,15 +79,13 @@ impl SimKernel {
             } => {
                 let differs = |position: &usize| {
                     let expected = pattern.word(first.wrapping_add(*position as u64));
-                    word32(from, *position).load(Ordering::Relaxed) != expected
+                    word32(from, *position).load() != expected
                 };
-                word64(result, 0).store(u64::from(*mark) << 32, Ordering::SeqCst);
-                word64(result, 1).store(u64::MAX, Ordering::SeqCst);
                 let mut differing = (0..*words).filter(differs);
-                if let Some(position) = differing.next() {
-                    word64(result, 1).fetch_min(position as u64, Ordering::SeqCst);
-                    word64(result, 0).fetch_add(1 + differing.count() as u64, Ordering::SeqCst);
-                }
+                let first = differing.next();
+                let count = first.map_or(0, |_| 1 + differing.count() as u64);
+                word64(result, 1).store(first.map_or(u64::MAX, |position| position as u64));
+                word64(result, 0).store((u64::from(*mark) << 32) + count);
                 Ok(())
             }
             Self::Chase {
@@ -98,14 +96,14 @@ impl SimKernel {
                 mask,
             } => {
                 let last = chase(list, *start, *hops, *mask);
-                word64(result, 0).store(last, Ordering::SeqCst);
+                word64(result, 0).store(last);
                 Ok(())
             }
             Self::Hold { gate, limit } => {
                 let (gate, start) = (word32(gate, 0), Instant::now());
                 queue.wait_until(
                     || "a gate to open".to_owned(),
-                    || gate.load(Ordering::SeqCst) != 0 || start.elapsed() >= *limit,
+                    || gate.load() != 0 || start.elapsed() >= *limit,
                 )
             }
             Self::Ping {
@@ -122,10 +120,10 @@ fn ping_pong(queue: &Queue, flag: &Span, reply: &Span, rounds: u32, limit: Durat
     let (flag, reply) = (word32(flag, 0), word32(reply, 0));
     for round in 1..=rounds {
         if !comes(queue, flag, round, limit)? {
-            reply.store(u32::MAX, Ordering::SeqCst);
+            reply.store(u32::MAX);
             return Ok(());
         }
-        reply.store(round, Ordering::SeqCst);
+        reply.store(round);
     }
     Ok(())
 }
@@ -133,9 +131,9 @@ fn ping_pong(queue: &Queue, flag: &Span, reply: &Span, rounds: u32, limit: Durat
 fn ping(queue: &Queue, ours: &Span, theirs: &Span, rounds: u32, limit: Duration) -> Result<(), String> {
     let (ours, theirs) = (word32(ours, 0), word32(theirs, 0));
     for round in 1..=rounds {
-        theirs.store(round, Ordering::SeqCst);
+        theirs.store(round);
         if !comes(queue, ours, round, limit)? {
-            theirs.store(u32::MAX, Ordering::SeqCst);
+            theirs.store(u32::MAX);
             return Ok(());
         }
     }
@@ -143,17 +141,12 @@ fn ping(queue: &Queue, ours: &Span, theirs: &Span, rounds: u32, limit: Duration)
 }
 
 /// Whether a word becomes `round`; not if it becomes `u32::MAX`, or nothing of the kind in time.
-fn comes(queue: &Queue, word: &AtomicU32, round: u32, limit: Duration) -> Result<bool, String> {
+fn comes(queue: &Queue, word: Word32, round: u32, limit: Duration) -> Result<bool, String> {
     let start = Instant::now();
     let mut stopped = false;
-    let what = || {
-        format!(
-            "the ping-pong flag to be {round}; it is {}",
-            word.load(Ordering::SeqCst)
-        )
-    };
+    let what = || format!("the ping-pong flag to be {round}; it is {}", word.load());
     queue.wait_until(what, || {
-        let seen = word.load(Ordering::SeqCst);
+        let seen = word.load();
         stopped = seen != round && (seen == u32::MAX || start.elapsed() >= limit);
         stopped || seen == round
     })?;
@@ -163,7 +156,7 @@ fn comes(queue: &Queue, word: &AtomicU32, round: u32, limit: Duration) -> Result
 fn chase(list: &Span, start: u32, hops: u32, mask: u32) -> u64 {
     let (mut at, mut astray) = (start, 0);
     for _ in 0..hops {
-        let next = word64(list, at as usize / 8).load(Ordering::SeqCst);
+        let next = word64(list, at as usize / 8).load();
         astray |= next & !u64::from(mask);
         at = next as u32 & mask;
     }
@@ -171,13 +164,51 @@ fn chase(list: &Span, start: u32, hops: u32, mask: u32) -> u64 {
 }
 
 /// Word `position` of a span that holds it, at a multiple of 4.
-fn word32(span: &Span, position: usize) -> &AtomicU32 {
-    // SAFETY: spans and the numbers of words in them were checked when the kernel was put in; the span keeps its memory.
-    unsafe { AtomicU32::from_ptr(span.start.add(position * 4).cast()) }
+fn word32(span: &Span, position: usize) -> Word32 {
+    // SAFETY: spans and the numbers of words in them were checked when the kernel was put in.
+    Word32(unsafe { span.start.add(position * 4) })
 }
 
 /// Word `position` of a span that holds it, at a multiple of 8.
-fn word64(span: &Span, position: usize) -> &AtomicU64 {
+fn word64(span: &Span, position: usize) -> Word64 {
     // SAFETY: as above.
-    unsafe { AtomicU64::from_ptr(span.start.add(position * 8).cast()) }
+    Word64(unsafe { span.start.add(position * 8) })
+}
+
+/// A word of a kernel's, whose span keeps its memory while the kernel runs. Loads and stores are in one order with all others.
+#[derive(Clone, Copy)]
+struct Word32(*mut u8);
+
+#[derive(Clone, Copy)]
+struct Word64(*mut u8);
+
+impl Word32 {
+    fn load(self) -> u32 {
+        // SAFETY: a word of a span (`word32`).
+        unsafe { bytes::load32(self.0) }
+    }
+
+    fn store(self, value: u32) {
+        self.fill(value);
+        fence(Ordering::SeqCst);
+    }
+
+    /// A store of which only the last is followed by something.
+    fn fill(self, value: u32) {
+        // SAFETY: as above.
+        unsafe { bytes::store32(self.0, value) };
+    }
+}
+
+impl Word64 {
+    fn load(self) -> u64 {
+        // SAFETY: a word of a span (`word64`).
+        unsafe { bytes::load64(self.0) }
+    }
+
+    fn store(self, value: u64) {
+        // SAFETY: as above.
+        unsafe { bytes::store64(self.0, value) };
+        fence(Ordering::SeqCst);
+    }
 }

@@ -167,7 +167,7 @@ unsafe impl Backend for SimGpu {
     }
 
     unsafe fn register(&self, start: NonNull<u8>, bytes: usize, _how: Registration) -> Result<DevicePtr, Error> {
-        if space::has_host(start) {
+        if space::has_host(start, bytes) {
             return Err(Error::Register {
                 address: start.as_ptr().addr(),
                 bytes,

@@ -1,6 +1,6 @@
 //! What a simulated stream's thread does with each piece of work.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 use super::event::State;
 use super::faults::Late;
@@ -30,7 +30,7 @@ impl Item {
             Self::FillWords { to, value, words } => {
                 for position in 0..words {
                     // SAFETY: as above; the address was found to be a multiple of 4.
-                    unsafe { AtomicU32::from_ptr(to.start.add(position * 4).cast()) }.store(value, Ordering::Relaxed);
+                    unsafe { bytes::store32(to.start.add(position * 4), value) };
                 }
                 Ok(())
             }
@@ -64,32 +64,36 @@ impl Operation {
         match self {
             Self::Write32 { to, value } => {
                 // What was written before is seen before: the default write has a fence in front.
+                fence(Ordering::SeqCst);
                 // SAFETY: the span is 4 bytes at a multiple of 4, and is kept.
-                unsafe { AtomicU32::from_ptr(to.start.cast()) }.store(*value, Ordering::SeqCst);
+                unsafe { bytes::store32(to.start, *value) };
+                fence(Ordering::SeqCst);
                 Ok(())
             }
             Self::Write64 { to, value } => {
+                fence(Ordering::SeqCst);
                 // SAFETY: as above, of 8.
-                unsafe { AtomicU64::from_ptr(to.start.cast()) }.store(*value, Ordering::SeqCst);
+                unsafe { bytes::store64(to.start, *value) };
+                fence(Ordering::SeqCst);
                 Ok(())
             }
             Self::Wait32 { on, value, compare } => {
                 // SAFETY: the span is 4 bytes at a multiple of 4, and is kept.
-                let word = unsafe { AtomicU32::from_ptr(on.start.cast()) };
+                let load = || unsafe { bytes::load32(on.start) };
                 let what = || {
-                    let seen = word.load(Ordering::SeqCst);
+                    let seen = load();
                     format!("a 32-bit word to be {compare:?} {value:#x}; it is {seen:#x}")
                 };
-                queue.wait_until(what, || compare.holds32(word.load(Ordering::SeqCst), *value))
+                queue.wait_until(what, || compare.holds32(load(), *value))
             }
             Self::Wait64 { on, value, compare } => {
                 // SAFETY: as above, of 8.
-                let word = unsafe { AtomicU64::from_ptr(on.start.cast()) };
+                let load = || unsafe { bytes::load64(on.start) };
                 let what = || {
-                    let seen = word.load(Ordering::SeqCst);
+                    let seen = load();
                     format!("a 64-bit word to be {compare:?} {value:#x}; it is {seen:#x}")
                 };
-                queue.wait_until(what, || compare.holds64(word.load(Ordering::SeqCst), *value))
+                queue.wait_until(what, || compare.holds64(load(), *value))
             }
             Self::Fence => {
                 fence(Ordering::SeqCst);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gdr_sys::rm::Status;
+use process::Process;
 
 use super::calls::{Answer, Caller, Calls, Refusal};
 use super::fault::{self, Step};
@@ -17,7 +18,7 @@ pub(crate) struct Client {
     control: OwnedFd,
     handle: u32,
     next: AtomicU32,
-    owner: u32,
+    owner: Process,
 }
 
 /// Handles of our objects begin here: a number that is easy to see in a kernel's log, and RM's are all above it.
@@ -40,7 +41,7 @@ impl Client {
             control,
             handle,
             next: AtomicU32::new(FIRST_HANDLE),
-            owner: std::process::id(),
+            owner: Process::current(),
         })
     }
 
@@ -61,11 +62,7 @@ impl Client {
 
     /// A forked child shares the control file but not the client: what it freed would be gone in the parent.
     pub(crate) fn is_ours(&self) -> bool {
-        self.owner == std::process::id()
-    }
-
-    pub(crate) fn owner(&self) -> u32 {
-        self.owner
+        self.owner == Process::current()
     }
 
     /// Makes an object under a handle of our choice.

@@ -26,9 +26,10 @@ mod walk;
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gpu::{DevicePtr, PciAddress};
+use process::{PerProcess, SetOnce};
 
 use self::calls::Calls;
 use self::client::Client;
@@ -46,9 +47,8 @@ pub(super) use self::caching::major;
 pub(super) use self::owner::is_coherent;
 pub(super) use self::verify::{Span, check};
 
-/// The process's: every [`crate::Gdr`] uses the one client, which lives as long as the process.
-static PROCESS: LazyLock<Arc<Shared>> =
-    LazyLock::new(|| Arc::new(Shared::new(Arc::new(live::Live), Arc::new(owner::Cuda))));
+/// Every [`crate::Gdr`] uses the one client, which lives as long as the process.
+static SHARED: SetOnce<Arc<Shared>> = SetOnce::new();
 
 /// Whether the resource manager answers and a GPU's node is there. No CUDA, no client yet, nothing left open.
 pub(crate) fn open() -> Result<Found, Error> {
@@ -66,7 +66,9 @@ pub(crate) fn open() -> Result<Found, Error> {
     };
     Ok(Found {
         backend: Arc::new(Rm {
-            shared: Arc::clone(&PROCESS),
+            shared: Arc::clone(
+                SHARED.get_or_set(|| Arc::new(Shared::new(Arc::new(live::Live), Arc::new(owner::Cuda)))),
+            ),
         }),
         why: format!("the resource manager of {shown} answers"),
     })
@@ -112,12 +114,13 @@ struct Rm {
     shared: Arc<Shared>,
 }
 
-/// What all pins of a process share.
+/// What all pins share.
 #[derive(Debug)]
 struct Shared {
     calls: Arc<dyn Calls>,
     owner: Arc<dyn Owner>,
-    state: Mutex<Option<State>>,
+    /// The client and its devices. A forked child has its own: the parent's is of no use to it, and its locks may be locked.
+    state: PerProcess<Mutex<Option<State>>>,
     expected: MappingType,
 }
 
@@ -133,15 +136,15 @@ impl Shared {
         Self {
             calls,
             owner,
-            state: Mutex::new(None),
+            state: PerProcess::new(Mutex::default),
             expected: caching::expected(&release),
         }
     }
 
-    /// The client and its devices; a forked child begins anew.
+    /// The client and its devices.
     fn state(&self) -> Result<State, Error> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = state.as_ref().filter(|state| state.client.is_ours()) {
+        let mut state = self.state.get().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = state.as_ref() {
             return Ok(state.clone());
         }
         let fresh = State {

@@ -223,7 +223,7 @@ impl Pinned for RmPin {
         request.accepts(mapping_type)?;
         let client = self.device.client();
         if !client.is_ours() {
-            return Err(Error::Forked { owner: client.owner() });
+            return Err(Error::Forked);
         }
         let Shown { vma, views } = view::show(&self.device, &self.pieces)?;
         let area = Area {

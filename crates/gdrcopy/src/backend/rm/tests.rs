@@ -386,6 +386,35 @@ fn a_child_that_opens_after_the_fork_has_a_client_of_its_own() {
     assert_eq!(status, 0);
 }
 
+/// Another thread of the parent is about to make the client at the fork.
+#[test]
+fn a_child_waits_for_no_lock_of_its_parent() {
+    let fake = Fake::default();
+    let backend = fake.backend();
+    let shared = Arc::clone(&backend.shared);
+    let gdr = Gdr::over(Arc::new(backend));
+    let address = fake.allocate(Sort::Malloc, 65536);
+    drop(pin(&gdr, address, 65536).unwrap());
+    let held = shared.state.get().lock().unwrap();
+    // SAFETY: as above.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends a child that waits, by a signal.
+        unsafe { libc::alarm(60) };
+        let works = pin(&gdr, address, 65536)
+            .and_then(|pin| pin.map(MapRequest::Default))
+            .is_ok();
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(!works)) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` lives through the call.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    drop(held);
+    drop(pin(&gdr, address, 65536).unwrap());
+}
+
 #[test]
 fn cudas_own_objects_are_never_freed() {
     let fake = Fake::default();

@@ -4,7 +4,7 @@
 //! Taking a part is one `fetch_add` on it; a part taken is a part of the job now announced, whose fields stay as they are
 //! until that part is reported done. So a helper that wakes late takes nothing, and nobody waits for it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::cut::Cut;
 use crate::copy::fence;
@@ -32,14 +32,15 @@ pub(crate) struct Job {
     pub(crate) direction: Direction,
 }
 
-/// The shared form of a job. All zero is the state before the first.
+/// The shared form of a job.
+#[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Shared {
     ticket: Line<AtomicU64>,
     done: Line<AtomicU32>,
-    kernel: AtomicUsize,
-    destination: AtomicUsize,
-    source: AtomicUsize,
+    kernel: AtomicPtr<()>,
+    destination: AtomicPtr<u8>,
+    source: AtomicPtr<u8>,
     len: AtomicUsize,
     least: AtomicUsize,
     threads: AtomicUsize,
@@ -47,6 +48,7 @@ pub(super) struct Shared {
 }
 
 /// A value on a line of its own, so that those who spin on it are disturbed by nothing else.
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(super) struct Line<T>(pub(super) T);
 
@@ -54,10 +56,9 @@ impl Shared {
     /// Announces a job to the caller and `helpers` helpers, in parts of `least` bytes (a multiple of a line) at least.
     /// Answers how many parts there are. The one who announces holds the pool, and its last job is done.
     pub(super) fn announce(&self, job: &Job, least: usize, helpers: usize) -> u32 {
-        self.kernel.store(job.kernel as usize, Ordering::Relaxed);
-        self.destination
-            .store(job.destination.expose_provenance(), Ordering::Relaxed);
-        self.source.store(job.source.expose_provenance(), Ordering::Relaxed);
+        self.kernel.store(job.kernel as *mut (), Ordering::Relaxed);
+        self.destination.store(job.destination, Ordering::Relaxed);
+        self.source.store(job.source.cast_mut(), Ordering::Relaxed);
         self.len.store(job.len, Ordering::Relaxed);
         self.least.store(least, Ordering::Relaxed);
         self.threads.store(helpers + 1, Ordering::Relaxed);
@@ -142,10 +143,10 @@ impl Shared {
     fn job(&self) -> Job {
         let kernel = self.kernel.load(Ordering::Relaxed);
         Job {
-            // SAFETY: the word was made from a `Move` in `announce`, which happened before the ticket was taken.
-            kernel: unsafe { std::mem::transmute::<usize, Move>(kernel) },
-            destination: std::ptr::with_exposed_provenance_mut(self.destination.load(Ordering::Relaxed)),
-            source: std::ptr::with_exposed_provenance(self.source.load(Ordering::Relaxed)),
+            // SAFETY: it was made from a `Move` in `announce`, which happened before the ticket was taken.
+            kernel: unsafe { std::mem::transmute::<*mut (), Move>(kernel) },
+            destination: self.destination.load(Ordering::Relaxed),
+            source: self.source.load(Ordering::Relaxed),
             len: self.len.load(Ordering::Relaxed),
             direction: match self.direction.load(Ordering::Relaxed) {
                 0 => Direction::Write,
@@ -242,6 +243,55 @@ mod tests {
                 assert_eq!(next, len);
             }
         }
+    }
+
+    /// One thread announces job after job, as the holder of a pool does, and three take parts, some of them late.
+    #[test]
+    fn every_job_is_copied_whole_by_whoever_takes_part() {
+        unsafe fn copied(destination: *mut u8, source: *const u8, len: usize) {
+            // SAFETY: a part of the job below, of two buffers.
+            unsafe { std::ptr::copy_nonoverlapping(source, destination, len) };
+        }
+        let (jobs, len) = if cfg!(miri) { (4, 700) } else { (2000, 70_000) };
+        let shared = Shared::default();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for helper in 0..3 {
+                let (shared, is_over) = (&shared, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        if shared.wants(helper) {
+                            // SAFETY: who announces keeps the buffers until the job is done.
+                            unsafe { shared.take_part() };
+                        }
+                        std::thread::yield_now();
+                    }
+                });
+            }
+            for number in 0..jobs {
+                let source = vec![number as u8; len];
+                let mut destination = vec![!(number as u8); len];
+                let job = Job {
+                    kernel: copied,
+                    destination: destination.as_mut_ptr(),
+                    source: source.as_ptr(),
+                    len,
+                    direction: if number % 2 == 0 {
+                        Direction::Write
+                    } else {
+                        Direction::OrderedRead
+                    },
+                };
+                let parts = shared.announce(&job, LINE, 3);
+                // SAFETY: both buffers live until all parts are done.
+                unsafe { shared.take_part() };
+                while !shared.is_done(parts) {
+                    std::thread::yield_now();
+                }
+                assert_eq!(source, destination, "{number}");
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
     }
 
     #[test]

@@ -4,9 +4,7 @@
 //! in time for. While one copy has the pool, others copy alone. Helpers block signals (but for faults), are never joined,
 //! touch nothing but the pool and the memory of the copy, and keep the library that holds their code loaded.
 //!
-//! A pool lives in pages that the kernel wipes in the child of a fork, and whose place forgets them there. All zero means
-//! "not started", so a child simply starts its own, whatever the parent's threads were doing. The kernel's wiping (Linux
-//! 4.14) sees to children made without the C library, the forgetting to kernels and emulators that do not wipe.
+//! Each process has pools of its own ([`process::PerProcess`]): a forked child starts its helpers, whatever the parent's were doing.
 
 mod cpus;
 mod cut;
@@ -14,8 +12,6 @@ mod job;
 mod place;
 mod threads;
 
-use std::mem;
-use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 pub use cpus::Cpus;
@@ -27,7 +23,8 @@ pub(crate) use place::{ANYWHERE, Place};
 /// would take as many CPUs again from the program whose copy this is.
 pub(crate) const MOST_THREADS: usize = 16;
 
-/// One pool, in pages of its own. All zero is its first state.
+/// One pool.
+#[derive(Debug, Default)]
 #[repr(C)]
 struct Pool {
     state: AtomicU32,
@@ -98,24 +95,6 @@ impl Work {
 }
 
 impl Pool {
-    /// Zeroed pages that a child of fork gets zeroed again, if it does not forget them.
-    fn map(is_forgotten: bool) -> Option<NonNull<Pool>> {
-        let (size, flags) = (mem::size_of::<Pool>(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping at an address the kernel chooses.
-        let pages = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-        if pages == libc::MAP_FAILED {
-            return None;
-        }
-        // SAFETY: the pages just made.
-        let is_wiped = unsafe { libc::madvise(pages, size, libc::MADV_WIPEONFORK) } == 0;
-        if !is_wiped && !is_forgotten {
-            // SAFETY: as above, and nobody knows of them.
-            unsafe { libc::munmap(pages, size) };
-            return None;
-        }
-        NonNull::new(pages.cast())
-    }
-
     /// Whether there are helpers or soon will be; asks for them the first time.
     #[inline]
     fn is_started(&'static self, hint: &Cpus) -> bool {

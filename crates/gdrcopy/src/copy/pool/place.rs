@@ -1,16 +1,18 @@
 //! The pools of a process: one for each set of CPUs that copies should be helped from, and none that a fork left behind.
 
-use std::mem;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use process::PerProcess;
 
 use super::{Cpus, Job, Pool};
 
-/// Where helpers should run, and their pool once there is one. Lives as long as the process.
+/// Where helpers should run, and the pool of those that do. Lives as long as the process.
 #[derive(Debug)]
 pub(crate) struct Place {
     hint: Cpus,
-    pool: AtomicPtr<Pool>,
+    /// A forked child begins with one of its own: it has none of its parent's threads, whatever they were doing.
+    pool: PerProcess<Pool>,
     /// The place made before this one.
     next: *const Place,
 }
@@ -28,7 +30,7 @@ impl Place {
     const fn new(hint: Cpus, next: *const Place) -> Place {
         Place {
             hint,
-            pool: AtomicPtr::new(ptr::null_mut()),
+            pool: PerProcess::new(Pool::default),
             next,
         }
     }
@@ -65,15 +67,16 @@ impl Place {
     }
 
     /// Copies with as many of `threads` threads as are there in time, the caller's among them. False, with nothing copied,
-    /// where there is no pool or another copy has it.
+    /// where there are no helpers or another copy has them.
     ///
     /// # Safety
     /// The job's memory is valid for its kernel, which this CPU supports.
     pub(crate) unsafe fn copy(&'static self, job: &Job, threads: usize) -> bool {
-        let Some(pool) = self.pool() else {
+        if threads < 2 {
             return false;
-        };
-        if threads < 2 || !pool.is_started(&self.hint) || pool.taken.swap(1, Ordering::Acquire) != 0 {
+        }
+        let pool = self.pool.get();
+        if !pool.is_started(&self.hint) || pool.taken.swap(1, Ordering::Acquire) != 0 {
             return false;
         }
         let helpers = (pool.helpers.0.load(Ordering::Relaxed) as usize).min(threads - 1);
@@ -81,45 +84,5 @@ impl Place {
         let shared = helpers != 0 && unsafe { pool.share(job, helpers) };
         pool.taken.store(0, Ordering::Release);
         shared
-    }
-
-    /// The pool's pages, made at the first call.
-    fn pool(&'static self) -> Option<&'static Pool> {
-        let known = self.pool.load(Ordering::Acquire);
-        // SAFETY: only pages made by `Pool::map`, never unmapped once stored here, are ever stored here.
-        NonNull::new(known)
-            .map(|pool| unsafe { pool.as_ref() })
-            .or_else(|| self.make_pool())
-    }
-
-    #[cold]
-    fn make_pool(&'static self) -> Option<&'static Pool> {
-        let made = Pool::map(forget_in_children())?;
-        match self
-            .pool
-            .compare_exchange(ptr::null_mut(), made.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
-        {
-            // SAFETY: zeroed pages of the pool's size, kept for good.
-            Ok(_) => Some(unsafe { made.as_ref() }),
-            Err(first) => {
-                // SAFETY: the pages made above, which nobody else has seen.
-                unsafe { libc::munmap(made.as_ptr().cast(), mem::size_of::<Pool>()) };
-                // SAFETY: as in `pool`.
-                NonNull::new(first).map(|pool| unsafe { pool.as_ref() })
-            }
-        }
-    }
-}
-
-/// Has the C library's fork make the child forget all pools. True where it will.
-fn forget_in_children() -> bool {
-    static ASKED: AtomicBool = AtomicBool::new(false);
-    // SAFETY: the handler only stores to memory that is never freed.
-    ASKED.swap(true, Ordering::AcqRel) || unsafe { libc::pthread_atfork(None, None, Some(forget)) } == 0
-}
-
-extern "C" fn forget() {
-    for place in Place::all() {
-        place.pool.store(ptr::null_mut(), Ordering::Release);
     }
 }

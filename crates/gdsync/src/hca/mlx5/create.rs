@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use verbs::{CompletionQueue, QueuePair as Verbs, QueuePairOptions, Reset};
+use verbs::{CompletionQueue, Direct, QueuePair as Verbs, QueuePairOptions, Reset};
 
 use super::lay::{self, Laid, lay_out};
 use super::{Link, Shared, own, verbs_failed};
@@ -27,7 +27,7 @@ pub(super) fn create(shared: &Arc<Shared>, supply: &Supply, request: &Request) -
     let context = shared.port.domain.context();
     // The provider makes one more of it, and a power of two of that.
     let completions = |entries: u32| {
-        let made = context.completions((entries - 1).max(1));
+        let made = context.direct_completions((entries - 1).max(1));
         made.map_err(verbs_failed("make a completion queue"))
     };
     let (sent, received) = (
@@ -69,8 +69,8 @@ fn whole(shared: &Arc<Shared>, number: u32, laid: Laid, link: Link) -> QueuePair
 fn pair(
     shared: &Shared,
     request: &Request,
-    [sent, received]: [&CompletionQueue; 2],
-) -> Result<Verbs<Reset>, crate::Error> {
+    [sent, received]: [&CompletionQueue<Direct>; 2],
+) -> Result<Verbs<Reset, Direct>, crate::Error> {
     let mut requests = request.send_blocks;
     loop {
         let options = QueuePairOptions {
@@ -83,7 +83,7 @@ fn pair(
         };
         match shared.domain.direct_queue_pair(options, sent, received) {
             Ok(pair) => {
-                let told = pair.direct();
+                let told = pair.layout();
                 let told = told.map_err(verbs_failed("learn where a queue pair lies"))?;
                 if told.send.entries < request.send_blocks {
                     let need = format!("{} were asked for", request.send_blocks);

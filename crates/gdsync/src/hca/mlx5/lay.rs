@@ -1,7 +1,7 @@
 //! Software's queues in the memory where a card's provider keeps them.
 
-use gpu::{Lent, Registration};
-use verbs::{CompletionQueue as VerbsCompletions, QueuePair as Verbs, Ring, Words};
+use gpu::{BorrowedMemory, Registration};
+use verbs::{CompletionQueue as VerbsCompletions, Direct, QueuePair as Verbs, Ring, Words};
 
 use super::{Error, gpu_failed, verbs_failed};
 use crate::queue::{CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue, Waiting};
@@ -30,13 +30,13 @@ pub struct Laid {
 /// register.
 pub fn lay_out<S>(
     supply: &Supply,
-    pair: &Verbs<S>,
-    [sent, received]: [&VerbsCompletions; 2],
+    pair: &Verbs<S, Direct>,
+    [sent, received]: [&VerbsCompletions<Direct>; 2],
     transport: Transport,
     waiting: Waiting,
 ) -> Result<Laid, crate::Error> {
     let device = pair.domain().context().name();
-    let told = pair.direct().map_err(verbs_failed("learn where a queue pair lies"))?;
+    let told = pair.layout().map_err(verbs_failed("learn where a queue pair lies"))?;
     let records = reached(supply, &told.records.pages, "register doorbell records with the GPU")?;
     let record = |at: usize| records.part(told.records.offset + at, 4);
     let (blocks, entries) = (told.send.entries, told.receive.entries);
@@ -74,10 +74,10 @@ pub fn lay_out<S>(
 fn completions(
     supply: &Supply,
     device: &str,
-    queue: &VerbsCompletions,
+    queue: &VerbsCompletions<Direct>,
     waiting: Waiting,
 ) -> Result<CompletionQueue, crate::Error> {
-    let told = queue.direct();
+    let told = queue.layout();
     let told = told.map_err(verbs_failed("learn where a completion queue lies"))?;
     if told.ring.stride as usize != BLOCK {
         let need = "a stream waits at entries of 64 bytes: set MLX5_CQE_SIZE=64".to_owned();
@@ -101,13 +101,13 @@ pub(super) fn register(supply: &Supply, word: &Words) -> Result<Place, crate::Er
 }
 
 /// Memory that streams read and write too.
-fn reached(supply: &Supply, memory: &Lent, operation: &'static str) -> Result<Place, crate::Error> {
+fn reached(supply: &Supply, memory: &BorrowedMemory, operation: &'static str) -> Result<Place, crate::Error> {
     let memory = memory.for_gpu(supply.gpu(), Registration::Memory);
     Ok(Place::host(memory.map_err(gpu_failed(operation))?))
 }
 
 /// Memory that the CPU alone writes.
-fn unseen(supply: &Supply, memory: &Lent) -> Result<Place, crate::Error> {
+fn unseen(supply: &Supply, memory: &BorrowedMemory) -> Result<Place, crate::Error> {
     let memory = memory.for_cpu(supply.gpu());
     Ok(Place::host(memory.map_err(gpu_failed("use a card's queue"))?))
 }

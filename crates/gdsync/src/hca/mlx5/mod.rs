@@ -1,7 +1,7 @@
 //! A card: queue pairs of an mlx5 device whose rings, records and doorbell registers the GPU reaches itself.
 //!
 //! A queue pair is verbs' own, in a domain of one thread, whose register is that of this HCA's queue pairs alone; where its memory lies
-//! the provider tells ([`verbs::QueuePair::direct`]), and from then on [`queue`](crate::queue) drives it, and verbs do not. The completion
+//! the provider tells ([`verbs::QueuePair::layout`]), and from then on [`queue`](crate::queue) drives it, and verbs do not. The completion
 //! queues are marked as never written before anything can complete. Completion entries have 64 bytes and all payloads go to where
 //! entries say (no scatter to CQE); nothing is compressed, which is verbs' default.
 //!
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use verbs::devx::{Devx, QueuePair as Own};
-use verbs::{Context, Domain, Init, QueuePair as Verbs, Rts};
+use verbs::{Context, Direct, Domain, Init, QueuePair as Verbs, Rts};
 
 use super::port::{Error, Options, Port, failed, register};
 use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
@@ -53,13 +53,13 @@ struct Shared {
 /// What verbs have of a queue pair.
 #[derive(Debug)]
 enum Link {
-    Init(Verbs<Init>),
+    Init(Verbs<Init, Direct>),
     /// The same of one that the firmware made.
     Own(Own<Init>),
     /// Somebody connects it.
     Connecting,
     Ready {
-        _link: Verbs<Rts>,
+        _link: Verbs<Rts, Direct>,
     },
     OwnReady {
         _link: Own<Rts>,

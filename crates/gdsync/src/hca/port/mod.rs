@@ -170,7 +170,7 @@ impl Port {
     }
 
     /// Gives a queue pair this port.
-    pub(in crate::hca) fn init(&self, pair: QueuePair<Reset>) -> Result<QueuePair<Init>, Error> {
+    pub(in crate::hca) fn init<D>(&self, pair: QueuePair<Reset, D>) -> Result<QueuePair<Init, D>, Error> {
         let pair = pair.init(self.options.port, Access::ALL, 0);
         pair.map_err(failed("give a queue pair its port"))
     }
@@ -203,13 +203,13 @@ impl Port {
     }
 
     /// Joins a queue pair with the far one.
-    pub(in crate::hca) fn join(
+    pub(in crate::hca) fn join<D>(
         &self,
-        pair: QueuePair<Init>,
+        pair: QueuePair<Init, D>,
         first_packet: u32,
         far: (Endpoint, Path),
         patience: Patience,
-    ) -> Result<QueuePair<Rts>, Error> {
+    ) -> Result<QueuePair<Rts, D>, Error> {
         let (route, peer, behaviour) = self.terms(far, patience);
         let pair = pair.ready_to_receive(route, peer, behaviour).map_err(failed(MEET))?;
         pair.ready_to_send(first_packet, behaviour).map_err(failed(BEGIN))

@@ -1,10 +1,10 @@
-//! Memory that somebody else keeps: registered once however many hold a piece of it, and what the driver says of registers.
+//! Externally owned memory: registered once however many hold a part of it, and what the driver says of registers.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu::{Compare, Gpu, HostMemory, Lent, MemoryOperation, Registration};
+use gpu::{BorrowedMemory, Compare, Gpu, HostMemory, MemoryOperation, Registration};
 
 use crate::{Outcome, Report};
 
@@ -12,29 +12,29 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAGES: usize = 2 * 4096;
 
 pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
-    report.trial("lent memory, two pieces of one registration", || {
-        let lent = pages(gpu)?;
-        let first = lent.for_gpu(gpu, Registration::Memory)?;
-        let second = lent.for_gpu(gpu, Registration::Memory)?;
+    report.trial("borrowed memory, two holders of one registration", || {
+        let borrowed = pages(gpu)?;
+        let first = borrowed.for_gpu(gpu, Registration::Memory)?;
+        let second = borrowed.for_gpu(gpu, Registration::Memory)?;
         drop(first);
         reached(gpu, &second)?;
         drop(second);
         // The registration has ended: it can be had again.
-        let again = lent.for_gpu(gpu, Registration::Memory)?;
+        let again = borrowed.for_gpu(gpu, Registration::Memory)?;
         reached(gpu, &again)?;
         Ok(String::new())
     })?;
-    report.trial("lent memory that is registered already", || {
+    report.trial("borrowed memory that is registered already", || {
         let theirs = gpu.registered(PAGES)?;
         // SAFETY: registered memory, which the last argument keeps.
-        let lent = unsafe { Lent::new(theirs.as_ptr(), PAGES, Arc::new(theirs.clone())) };
-        let memory = lent.for_gpu(gpu, Registration::Memory)?;
+        let borrowed = unsafe { BorrowedMemory::new(theirs.as_ptr(), PAGES, Arc::new(theirs.clone())) };
+        let memory = borrowed.for_gpu(gpu, Registration::Memory)?;
         reached(gpu, &memory)?;
-        drop((lent, memory));
+        drop((borrowed, memory));
         reached(gpu, &theirs)?;
         Ok(String::new())
     })?;
-    report.trial("ordinary memory lent as registers", || {
+    report.trial("ordinary memory registered as registers", || {
         // A device in software has such registers; CUDA itself takes a device's alone.
         let memory = pages(gpu)?.for_gpu(gpu, Registration::Registers)?;
         reached(gpu, &memory)?;
@@ -43,11 +43,11 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     Ok(())
 }
 
-fn pages(gpu: &Gpu) -> Outcome<Lent> {
+fn pages(gpu: &Gpu) -> Outcome<BorrowedMemory> {
     let memory = gpu.pageable(PAGES)?;
     let start: NonNull<u8> = memory.as_ptr();
     // SAFETY: memory of this process, which the last argument keeps.
-    Ok(unsafe { Lent::new(start, PAGES, Arc::new(memory)) })
+    Ok(unsafe { BorrowedMemory::new(start, PAGES, Arc::new(memory)) })
 }
 
 fn reached(gpu: &Gpu, memory: &HostMemory) -> Outcome<()> {

@@ -1,0 +1,80 @@
+/*
+ * A child with its parent's process id: each is the first process of its own PID namespace. It is told from its parent all the same.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define BYTES GPU_PAGE_SIZE
+
+/* Runs `does` as process 1 of a new namespace; 77 where there may be none. */
+static int in_namespace(void (*does)(void))
+{
+    if (unshare(CLONE_NEWPID) != 0)
+        return 77;
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        EQUALS(1, getpid());
+        does();
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static gdr_t g;
+static gdr_mh_t handle;
+static unsigned char *mapped;
+static unsigned long aligned;
+
+static void child(void)
+{
+    unsigned char byte = 0;
+    void *va;
+    gdr_mh_t fresh;
+    EQUALS(EACCES, gdr_unmap(g, handle, mapped, BYTES));
+    EQUALS(EACCES, gdr_unpin_buffer(g, handle));
+    EQUALS(EACCES, gdr_close(g));
+    EQUALS(EINVAL, gdr_copy_to_mapping(handle, mapped, &byte, 1));
+    gdr_t mine = gdr_open();
+    CHECK(mine != NULL && mine != g);
+    EQUALS(0, gdr_pin_buffer(mine, aligned, BYTES, 0, 0, &fresh));
+    CHECK(fresh.h != handle.h);
+    EQUALS(0, gdr_map(mine, fresh, &va, BYTES));
+    EQUALS(EINVAL, gdr_copy_to_mapping(handle, mapped, &byte, 1));
+    EQUALS(0, gdr_close(mine));
+}
+
+static void parent(void)
+{
+    unsigned long address = gdr_sim_allocate(2 * BYTES);
+    aligned = (address + GPU_PAGE_OFFSET) & GPU_PAGE_MASK;
+    g = gdr_open();
+    CHECK(g != NULL);
+    void *va;
+    EQUALS(0, gdr_pin_buffer(g, aligned, BYTES, 0, 0, &handle));
+    EQUALS(0, gdr_map(g, handle, &va, BYTES));
+    mapped = va;
+    int code = in_namespace(child);
+    if (code != 0)
+        _exit(code);
+    /* Nothing of the parent's is gone. */
+    unsigned char out = 77, in = 0;
+    EQUALS(0, gdr_copy_to_mapping(handle, mapped + 5, &out, 1));
+    EQUALS(0, gdr_copy_from_mapping(handle, &in, mapped + 5, 1));
+    EQUALS(77, in);
+    EQUALS(0, gdr_close(g));
+}
+
+int main(void)
+{
+    int code = in_namespace(parent);
+    if (code == 0)
+        puts("fork_namespace: well");
+    return code;
+}

@@ -1,0 +1,195 @@
+//! Rounds on memory that is freed under its pin, and whose address CUDA then gives again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use gdrcopy::{Error, Kind, MapRequest, Pin, PinFlags};
+use gpu::{Allocation, DeviceMemory, DevicePtr, Pattern, Stream};
+
+use crate::rounds::same;
+use crate::{Outcome, Random, Worker, World};
+
+/// Whether CUDA gives memory of its own back to the driver when it is freed; small allocations and pools share blocks.
+fn has_own_block(kind: Allocation, bytes: usize) -> bool {
+    match kind {
+        Allocation::Malloc => bytes >= 4 << 20,
+        Allocation::Create { .. } => true,
+        _ => false,
+    }
+}
+
+/// Pin, free under the pin, allocate until the same address comes again, and use both.
+pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
+    let kind = random.allocation();
+    let bytes = match random.below(2) {
+        0 => (1 + random.below(16)) * (64 << 10),
+        _ => (2 + random.below(7)) * (2 << 20),
+    };
+    worker.step("allocate");
+    let memory = world.gpu.allocate(kind, bytes)?;
+    let address = memory.address();
+    let first = random.pattern();
+    stream.fill_pattern(&memory, 0, bytes, first, 0)?;
+    stream.synchronize()?;
+    worker.step("pin");
+    // SAFETY: after the free nothing is written through it unless the memory had a block of its own, which the pin keeps;
+    // what is read elsewhere is memory of this program.
+    let stale = unsafe { world.gdr.pin_raw(address, bytes, PinFlags::default()) }?;
+    let is_mapped = random.below(2) == 0;
+    let mapping = match is_mapped {
+        true => Some(stale.map(MapRequest::Default)?),
+        false => None,
+    };
+    worker.step("free");
+    memory.free()?;
+    world.watch.count("reuse: freed under a pin");
+    worker.step("allocate again");
+    let mut others = Vec::new();
+    let mut again = None;
+    for _ in 0..4 {
+        let memory = world.gpu.allocate(kind, bytes)?;
+        let is_same = memory.address() == address;
+        others.push(memory);
+        if is_same {
+            again = others.pop();
+            break;
+        }
+    }
+    let second = random.pattern();
+    for memory in others.iter().chain(&again) {
+        stream.fill_pattern(memory, 0, bytes, second, 0)?;
+    }
+    stream.synchronize()?;
+    let own = has_own_block(kind, bytes);
+    match (mapping, &again) {
+        (Some(mut mapping), _) if own => {
+            worker.step("stale mapping, read");
+            let mut seen = vec![0; bytes];
+            mapping.read(0, &mut seen)?;
+            same(first, &seen, kind, "a stale mapping shows what was pinned")?;
+            worker.step("stale mapping, write");
+            random.pattern().fill(&mut seen, 0);
+            mapping.write(0, &seen)?;
+            mapping.fence();
+            world.watch.count("reuse: stale mapping kept its own pages");
+        }
+        (Some(mapping), _) => {
+            worker.step("stale mapping of a shared block");
+            mapping.read(0, &mut [0; 4096])?;
+            world.watch.count("reuse: stale mapping of a shared block read");
+        }
+        (None, _) => map_stale(world, worker, &stale, kind, first, own)?,
+    }
+    for memory in others.iter().chain(&again) {
+        worker.step("new memory, checked by the GPU");
+        let mismatches = stream.check_pattern(memory, 0, bytes, second, 0)?;
+        if mismatches.words != 0 {
+            let what = format!("{kind}, {bytes} bytes: new memory was changed through a stale pin");
+            return Err(format!("{what}: {mismatches:?}").into());
+        }
+    }
+    let stale = match random.below(2) {
+        0 => Some(stale),
+        _ => None,
+    };
+    if let Some(memory) = &again {
+        world.watch.count("reuse: the same address again");
+        worker.step("pin of the new memory");
+        use_new(world, random, stream, memory, second)?;
+        // The order of the two ends is the caller's.
+        drop(stale);
+        use_new(world, random, stream, memory, Pattern::new(address.get()))?;
+        world
+            .watch
+            .count("reuse: new pin of the same address is the new memory");
+    }
+    Ok(())
+}
+
+/// Maps a pin whose memory was freed before: the pages it holds, or an error where its address is other memory now.
+fn map_stale(world: &World, worker: &Worker, stale: &Pin, kind: Allocation, first: Pattern, own: bool) -> Outcome {
+    worker.step("map of a stale pin");
+    match stale.map(MapRequest::Default) {
+        Err(Error::Verification { .. }) => {
+            world.watch.count("reuse: map of a stale pin refused: other memory");
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+        Ok(mapping) => {
+            let mut seen = vec![0; mapping.len()];
+            mapping.read(0, &mut seen)?;
+            if own {
+                same(first, &seen, kind, "a stale pin, mapped, shows what was pinned")?;
+            }
+            world.watch.count("reuse: map of a stale pin shows what was pinned");
+            Ok(())
+        }
+    }
+}
+
+/// Pins and maps memory whose address a stale pin has too; sets the pattern, except where it is there already.
+fn use_new(world: &World, random: &mut Random, stream: &Stream, memory: &DeviceMemory, pattern: Pattern) -> Outcome {
+    let (kind, bytes) = (memory.kind(), memory.len());
+    stream.fill_pattern(memory, 0, bytes, pattern, 0)?;
+    stream.synchronize()?;
+    let pin = world.gdr.pin(memory, 0..bytes, PinFlags::default())?;
+    let mut mapping = pin.map(MapRequest::Default)?;
+    let mut seen = vec![0; bytes];
+    mapping.read(0, &mut seen)?;
+    same(
+        pattern,
+        &seen,
+        kind,
+        "a new pin at a reused address shows the new memory",
+    )?;
+    let next = random.pattern();
+    next.fill(&mut seen, 0);
+    mapping.write(0, &seen)?;
+    stream.read(memory, 0, &mut seen)?;
+    same(next, &seen, kind, "the GPU reads what was written through the new pin")
+}
+
+/// Where the memory is that threads of [`race`] free under each other; 0 where there is none.
+#[derive(Default)]
+pub struct Published([AtomicU64; 2]);
+
+const RACED: usize = 4 << 20;
+
+/// One thread of two allocates and frees; the other pins, maps and reads its memory at any moment of that.
+pub fn race(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
+    let index: usize = worker.name().rsplit(' ').next().unwrap_or_default().parse()?;
+    let published = &world.published.0[index / 2];
+    if index.is_multiple_of(2) {
+        worker.step("allocate, publish, free");
+        let memory = world.gpu.allocate(random.allocation(), RACED)?;
+        stream.fill_pattern(&memory, 0, RACED, random.pattern(), 0)?;
+        stream.synchronize()?;
+        published.store(memory.address().get(), Ordering::Release);
+        std::thread::sleep(Duration::from_micros(random.below(2000) as u64));
+        memory.free()?;
+        if random.below(2) == 0 {
+            published.store(0, Ordering::Release);
+        }
+        return Ok(());
+    }
+    worker.step("pin what may be freed");
+    let address = published.load(Ordering::Acquire);
+    if address == 0 {
+        std::thread::yield_now();
+        return Ok(());
+    }
+    // SAFETY: nothing is written; what is read is memory of this program.
+    let outcome = unsafe { world.gdr.pin_raw(DevicePtr::new(address), RACED, PinFlags::default()) }.and_then(|pin| {
+        worker.step("map what may be freed");
+        let mapping = pin.map(MapRequest::Default)?;
+        worker.step("read what may be freed");
+        mapping.read(random.below(RACED - 4096), &mut [0; 4096])
+    });
+    match outcome {
+        Ok(()) => world.watch.count("race: pinned, mapped and read"),
+        Err(Error::Verification { .. }) => world.watch.count("race: refused: other memory"),
+        Err(error) if error.kind() == Kind::Broken => return Err(error.into()),
+        Err(error) => world.watch.count(&format!("race: error of kind {:?}", error.kind())),
+    }
+    Ok(())
+}

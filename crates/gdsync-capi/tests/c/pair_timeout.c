@@ -1,0 +1,95 @@
+/*
+ * Waits of the CPU for completions that do not come (the program is run with GDS_CPU_WAIT_TIMEOUT_MS=300): what was not done may be posted
+ * again; a queue pair that is destroyed ends the wait of another thread.
+ */
+#include "pair.h"
+
+#include <pthread.h>
+
+static gds_descriptor_t waits(gds_wait_request_t *request)
+{
+    gds_descriptor_t made;
+    memset(&made, 0, sizeof made);
+    made.tag = GDS_TAG_WAIT;
+    made.wait = request;
+    return made;
+}
+
+static gds_descriptor_t sends(gds_send_request_t *request)
+{
+    gds_descriptor_t made;
+    memset(&made, 0, sizeof made);
+    made.tag = GDS_TAG_SEND;
+    made.send = request;
+    return made;
+}
+
+static void *destroy_soon(void *qp)
+{
+    usleep(50000);
+    EQUALS(0, gds_destroy_qp(qp));
+    return NULL;
+}
+
+int main(void)
+{
+    start();
+    /* Who waits for ever is ended by a signal. */
+    alarm(120);
+    struct side near = new_side("mlx5_0"), far = new_side(far_card());
+    near.may_stay = far.may_stay = 1;
+    join(&near, &far, gds_modify_qp);
+
+    /* A message is on its way only once the second list is done: the first ends at its wait, and the send behind it was not rung. */
+    gds_send_request_t send;
+    gds_wait_request_t received, sent;
+    post_receive(&far, 7, 0, 64);
+    struct ibv_sge sge = piece(&near, 0, 64);
+    gds_send_wr wr = work(9, IBV_WR_SEND, &sge, 1), *bad = NULL;
+    EQUALS(0, gds_prepare_send(near.qp, &wr, &bad, &send));
+    EQUALS(0, gds_prepare_wait_cq(&far.qp->recv_cq, &received, 0));
+    EQUALS(0, gds_prepare_wait_cq(&near.qp->send_cq, &sent, 0));
+    memset(near.memory, 0x5a, 64);
+    uint32_t flags[2] = {0};
+    gds_descriptor_t wrong[] = {
+        write_word(flags, 1, GDS_MEMORY_HOST),
+        waits(&received),
+        sends(&send),
+        waits(&sent),
+        write_word(flags + 1, 1, GDS_MEMORY_HOST),
+    };
+    EQUALS(ETIMEDOUT, gds_post_descriptors(5, wrong, 0));
+    EQUALS(1, seen(flags));
+    EQUALS(0, seen(flags + 1));
+    EQUALS(0, far.memory[0]);
+
+    /* In the right order the same requests do it. */
+    gds_descriptor_t right[] = {sends(&send), waits(&sent), waits(&received), write_word(flags + 1, 1, GDS_MEMORY_HOST)};
+    EQUALS(0, gds_post_descriptors(4, right, 0));
+    EQUALS(1, seen(flags + 1));
+    for (int i = 0; i < 64; ++i)
+        EQUALS(0x5a, far.memory[i]);
+    well(&far.qp->recv_cq, 7, IBV_WC_RECV);
+    well(&near.qp->send_cq, 9, IBV_WC_SEND);
+    /* They are spent. */
+    EQUALS(EINVAL, gds_post_descriptors(4, right, 0));
+
+    /* What timed out may be given up instead. */
+    EQUALS(0, gds_prepare_wait_cq(&far.qp->recv_cq, &received, 0));
+    gds_descriptor_t alone = waits(&received);
+    EQUALS(ETIMEDOUT, gds_post_descriptors(1, &alone, 0));
+    EQUALS(0, gds_post_wait_cq(&far.qp->recv_cq, &received, 0));
+
+    /* A queue pair that another thread destroys: the word of the second wait is nobody's, and the list ends all the same. */
+    EQUALS(0, gds_prepare_wait_cq(&near.qp->recv_cq, &received, 0));
+    gds_descriptor_t ended[] = {waits(&received), wait_for(flags, 0x77, GDS_WAIT_COND_EQ, GDS_MEMORY_HOST)};
+    pthread_t other;
+    EQUALS(0, pthread_create(&other, NULL, destroy_soon, near.qp));
+    EQUALS(ECANCELED, gds_post_descriptors(2, ended, 0));
+    EQUALS(0, pthread_join(other, NULL));
+    near.qp = NULL;
+    end_side(&near);
+    end_side(&far);
+    puts("pair_timeout: well");
+    return 0;
+}

@@ -1,0 +1,204 @@
+//! Accesses to memory that a GPU, a card or another thread may read and write at any time: pinned host memory, queues, the memory of a
+//! simulated GPU. No reference into it exists. Each word is read or written once, and none is torn.
+
+mod access;
+
+use std::sync::atomic::{Ordering, fence};
+
+/// Reads a 32-bit word: what its writer wrote before it is seen after it (acquire).
+///
+/// # Safety
+///
+/// `from` is valid for reads of 4 bytes, and a multiple of 4.
+#[inline]
+#[must_use]
+pub unsafe fn load32(from: *const u8) -> u32 {
+    // SAFETY: this function's condition.
+    let value = unsafe { access::load32(from) };
+    fence(Ordering::Acquire);
+    value
+}
+
+/// Reads a 64-bit word, likewise.
+///
+/// # Safety
+///
+/// `from` is valid for reads of 8 bytes, and a multiple of 8.
+#[inline]
+#[must_use]
+pub unsafe fn load64(from: *const u8) -> u64 {
+    // SAFETY: this function's condition.
+    let value = unsafe { access::load64(from) };
+    fence(Ordering::Acquire);
+    value
+}
+
+/// Reads a byte, likewise.
+///
+/// # Safety
+///
+/// `from` is valid for reads.
+#[inline]
+#[must_use]
+pub unsafe fn load8(from: *const u8) -> u8 {
+    // SAFETY: this function's condition.
+    let value = unsafe { access::load8(from) };
+    fence(Ordering::Acquire);
+    value
+}
+
+/// Writes a 32-bit word: what was written before it is seen by who sees it (release).
+///
+/// # Safety
+///
+/// `to` is valid for writes of 4 bytes, and a multiple of 4.
+#[inline]
+pub unsafe fn store32(to: *mut u8, value: u32) {
+    fence(Ordering::Release);
+    // SAFETY: this function's condition.
+    unsafe { access::store32(to, value) };
+}
+
+/// Writes a 64-bit word, likewise.
+///
+/// # Safety
+///
+/// `to` is valid for writes of 8 bytes, and a multiple of 8.
+#[inline]
+pub unsafe fn store64(to: *mut u8, value: u64) {
+    fence(Ordering::Release);
+    // SAFETY: this function's condition.
+    unsafe { access::store64(to, value) };
+}
+
+/// Writes a byte, likewise.
+///
+/// # Safety
+///
+/// `to` is valid for writes.
+#[inline]
+pub unsafe fn store8(to: *mut u8, value: u8) {
+    fence(Ordering::Release);
+    // SAFETY: this function's condition.
+    unsafe { access::store8(to, value) };
+}
+
+/// Copies `count` bytes, in no order: 8 at a time where both sides allow it, else single ones. Either side may also be memory of the
+/// caller's own.
+///
+/// # Safety
+///
+/// `from` is valid for reads and `to` for writes of `count` bytes; they do not overlap.
+pub unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
+    let mut done = 0;
+    if to.addr() % 8 == from.addr() % 8 {
+        let head = to.align_offset(8).min(count);
+        // SAFETY: `head <= count`.
+        unsafe { copy_bytes(to, from, head) };
+        done = head;
+        while count - done >= 8 {
+            // SAFETY: at least 8 bytes are left on both sides, and both addresses are now multiples of 8.
+            unsafe { access::store64(to.add(done), access::load64(from.add(done))) };
+            done += 8;
+        }
+    }
+    // SAFETY: `done <= count`.
+    unsafe { copy_bytes(to.add(done), from.add(done), count - done) };
+}
+
+/// Stores into write-combined memory leave the CPU's buffers before anything that comes after.
+pub(crate) fn drain() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: an instruction that orders stores, and touches no memory or flags.
+    unsafe {
+        std::arch::asm!("sfence", options(nostack, preserves_flags));
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("dsb st", options(nostack, preserves_flags));
+    }
+    fence(Ordering::SeqCst);
+}
+
+/// # Safety
+///
+/// As [`copy`].
+unsafe fn copy_bytes(to: *mut u8, from: *const u8, count: usize) {
+    for position in 0..count {
+        // SAFETY: `position < count`.
+        unsafe { access::store8(to.add(position), access::load8(from.add(position))) };
+    }
+}
+
+/// Writes `value` to `count` bytes, in no order.
+///
+/// # Safety
+///
+/// `to` is valid for writes of `count` bytes.
+pub unsafe fn fill(to: *mut u8, value: u8, count: usize) {
+    let head = to.align_offset(8).min(count);
+    let word = u64::from_ne_bytes([value; 8]);
+    let words = (count - head) / 8;
+    for position in (0..head).chain(head + words * 8..count) {
+        // SAFETY: `position < count`.
+        unsafe { access::store8(to.add(position), value) };
+    }
+    for position in 0..words {
+        // SAFETY: 8 bytes at `head + 8 * position` end at `head + 8 * words <= count`, at a multiple of 8.
+        unsafe { access::store64(to.add(head + position * 8), word) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Miri takes a thousand times as long: those that differ in how they are cut into words.
+    fn starts() -> Vec<usize> {
+        if cfg!(miri) { vec![0, 3, 8] } else { (0..9).collect() }
+    }
+
+    fn counts() -> Vec<usize> {
+        if cfg!(miri) {
+            vec![0, 1, 5, 8, 21]
+        } else {
+            (0..40).collect()
+        }
+    }
+
+    #[test]
+    fn every_offset_and_length_is_copied_whole_and_nothing_beside_it() {
+        let from: Vec<u8> = (0..64).collect();
+        for source in starts() {
+            for target in starts() {
+                for count in counts() {
+                    let mut to = [0xee_u8; 64];
+                    // SAFETY: at most 8 + 39 of 64 bytes, in two arrays.
+                    unsafe { copy(to.as_mut_ptr().add(target), from.as_ptr().add(source), count) };
+                    for (position, &byte) in to.iter().enumerate() {
+                        let expected = match position.checked_sub(target) {
+                            Some(inside) if inside < count => (source + inside) as u8,
+                            _ => 0xee,
+                        };
+                        assert_eq!(byte, expected, "{source} {target} {count} {position}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_fill_stays_in_its_range() {
+        for start in starts() {
+            for count in counts() {
+                let mut to = [0_u8; 64];
+                // SAFETY: at most 8 + 39 of 64 bytes.
+                unsafe { fill(to.as_mut_ptr().add(start), 0x5a, count) };
+                let written = to.iter().filter(|&&byte| byte == 0x5a).count();
+                assert_eq!(written, count);
+                assert!(to[start..start + count].iter().all(|&byte| byte == 0x5a));
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Ranges of whole pages of host memory, none of which overlap: what is registered with a GPU's driver, which knows whole pages alone.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Ranges of whole pages, by where they start, each with what is known of it. No two overlap.
+#[derive(Debug)]
+pub struct PageRanges<T>(BTreeMap<usize, Known<T>>);
+
+#[derive(Debug)]
+struct Known<T> {
+    end: usize,
+    value: T,
+}
+
+impl<T> PageRanges<T> {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Takes a range in, of which no page is in another one ([`Self::gaps`]).
+    pub fn insert(&mut self, range: Range<usize>, value: T) {
+        self.0.insert(range.start, Known { end: range.end, value });
+    }
+
+    /// What is known of the range that starts there.
+    #[must_use]
+    pub fn get(&self, start: usize) -> Option<&T> {
+        self.0.get(&start).map(|known| &known.value)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, start: usize) -> Option<&mut T> {
+        self.0.get_mut(&start).map(|known| &mut known.value)
+    }
+
+    /// Takes out the range that starts there.
+    pub fn remove(&mut self, start: usize) -> Option<T> {
+        self.0.remove(&start).map(|known| known.value)
+    }
+
+    /// Where the ranges start that overlap this one, in order.
+    #[must_use]
+    pub fn overlapping(&self, range: &Range<usize>) -> Vec<usize> {
+        let before = self.0.range(..range.end).rev();
+        let mut starts: Vec<usize> = before
+            .take_while(|(_, known)| known.end > range.start)
+            .map(|(start, _)| *start)
+            .collect();
+        starts.reverse();
+        starts
+    }
+
+    /// The parts of a range that are in none of these, in order.
+    #[must_use]
+    pub fn gaps(&self, range: &Range<usize>) -> Vec<Range<usize>> {
+        let mut gaps = Vec::new();
+        let mut from = range.start;
+        for start in self.overlapping(range) {
+            if start > from {
+                gaps.push(from..start);
+            }
+            from = self.0.get(&start).map_or(from, |known| known.end);
+        }
+        if from < range.end {
+            gaps.push(from..range.end);
+        }
+        gaps
+    }
+}
+
+impl<T> Default for PageRanges<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Bytes of a page of the host.
+#[must_use]
+pub fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+/// The whole pages that hold the bytes; none where they leave the address space.
+#[must_use]
+pub fn pages(address: usize, bytes: usize) -> Option<Range<usize>> {
+    let page = page_size();
+    let end = address.checked_add(bytes)?.checked_next_multiple_of(page)?;
+    Some(address / page * page..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_of_a_range_is_told_in_parts() {
+        let mut ranges = PageRanges::new();
+        for (start, end) in [(10, 20), (30, 40), (40, 50)] {
+            ranges.insert(start..end, ());
+        }
+        let parts_of = |start, end| -> Vec<(usize, usize)> {
+            let parts = ranges.gaps(&(start..end));
+            parts.into_iter().map(|part| (part.start, part.end)).collect()
+        };
+        assert_eq!(parts_of(0, 5), [(0, 5)]);
+        assert_eq!(parts_of(0, 10), [(0, 10)]);
+        assert_eq!(parts_of(10, 20), []);
+        assert_eq!(parts_of(12, 18), []);
+        assert_eq!(parts_of(15, 35), [(20, 30)]);
+        assert_eq!(parts_of(30, 50), []);
+        assert_eq!(parts_of(5, 60), [(5, 10), (20, 30), (50, 60)]);
+        assert_eq!(parts_of(49, 51), [(50, 51)]);
+        assert_eq!(ranges.overlapping(&(19..41)), [10, 30, 40]);
+        assert_eq!(ranges.overlapping(&(20..30)), [0; 0]);
+        assert_eq!((ranges.remove(30), ranges.get(30)), (Some(()), None));
+        assert_eq!(ranges.gaps(&(0..60)), [0..10, 20..40, 50..60]);
+    }
+
+    #[test]
+    fn bytes_are_in_whole_pages() {
+        let page = page_size();
+        assert_eq!(pages(page, 1), Some(page..2 * page));
+        assert_eq!(pages(2 * page - 1, 2), Some(page..3 * page));
+        assert_eq!(pages(page + 5, 0), Some(page..2 * page));
+        assert_eq!(pages(usize::MAX - 1, 2), None);
+        assert_eq!(
+            pages(usize::MAX - 2 * page, page),
+            Some((usize::MAX - 2 * page) / page * page..usize::MAX / page * page)
+        );
+    }
+}

@@ -1,0 +1,20 @@
+//! What holds in one process and not in the children that it forks, without a lock: a forked child has one thread, and a lock that
+//! another thread of the parent held stays locked there for ever.
+//!
+//! - [`Process::current`] tells a child from its parent, also where both have the same process id (nested PID namespaces).
+//! - [`PerProcess`] is a value that each process makes for itself: a lock in it is never inherited locked.
+//! - [`SetOnce`] is set by whoever comes first; nobody waits for it, so no child waits for a thread that it does not have.
+//! - [`write_error`] and [`os_text`] are for messages: no lock of the standard library or of the C library's locales.
+//!
+//! It allocates: glibc's allocator works in a child that its `fork` made. A child of the bare `clone` system call in a program with
+//! several threads may only run another program.
+
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+mod identity;
+mod message;
+mod value;
+
+pub use identity::Process;
+pub use message::{os_text, write_error};
+pub use value::{PerProcess, SetOnce};

@@ -1,0 +1,99 @@
+//! Messages of a library in somebody else's process: to standard error, without a lock that a forked child could inherit locked.
+
+use std::borrow::Cow;
+
+/// Writes a message to standard error, by the system call alone. As few calls as the kernel needs, so that lines of several threads stay
+/// whole; what cannot be written is dropped, because a closed standard error is the caller's choice.
+pub fn write_error(message: &[u8]) {
+    let mut rest = message;
+    while !rest.is_empty() {
+        // SAFETY: the bytes are a live slice's.
+        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(0) => return,
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(_) if is_interrupted() => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn is_interrupted() -> bool {
+    // SAFETY: it is the calling thread's own.
+    unsafe { *libc::__errno_location() == libc::EINTR }
+}
+
+/// An errno in the C library's words, which its own `strerror` takes locks of the locales for.
+#[must_use]
+pub fn os_text(errno: i32) -> Cow<'static, str> {
+    match TEXTS.iter().find(|(known, _)| *known == errno) {
+        Some((_, text)) => Cow::Borrowed(text),
+        None => Cow::Owned(format!("Unknown error {errno}")),
+    }
+}
+
+/// What the kernel, drivers and network answer.
+const TEXTS: [(i32, &str); 43] = [
+    (libc::EPERM, "Operation not permitted"),
+    (libc::ENOENT, "No such file or directory"),
+    (libc::ESRCH, "No such process"),
+    (libc::EINTR, "Interrupted system call"),
+    (libc::EIO, "Input/output error"),
+    (libc::ENXIO, "No such device or address"),
+    (libc::E2BIG, "Argument list too long"),
+    (libc::EBADF, "Bad file descriptor"),
+    (libc::EAGAIN, "Resource temporarily unavailable"),
+    (libc::ENOMEM, "Cannot allocate memory"),
+    (libc::EACCES, "Permission denied"),
+    (libc::EFAULT, "Bad address"),
+    (libc::EBUSY, "Device or resource busy"),
+    (libc::EEXIST, "File exists"),
+    (libc::ENODEV, "No such device"),
+    (libc::ENOTDIR, "Not a directory"),
+    (libc::EISDIR, "Is a directory"),
+    (libc::EINVAL, "Invalid argument"),
+    (libc::ENFILE, "Too many open files in system"),
+    (libc::EMFILE, "Too many open files"),
+    (libc::ENOTTY, "Inappropriate ioctl for device"),
+    (libc::ENOSPC, "No space left on device"),
+    (libc::EROFS, "Read-only file system"),
+    (libc::EPIPE, "Broken pipe"),
+    (libc::ERANGE, "Numerical result out of range"),
+    (libc::ENAMETOOLONG, "File name too long"),
+    (libc::ENOSYS, "Function not implemented"),
+    (libc::ELOOP, "Too many levels of symbolic links"),
+    (libc::ENODATA, "No data available"),
+    (libc::EPROTO, "Protocol error"),
+    (libc::EOVERFLOW, "Value too large for defined data type"),
+    (libc::EMSGSIZE, "Message too long"),
+    (libc::EPROTONOSUPPORT, "Protocol not supported"),
+    (libc::EOPNOTSUPP, "Operation not supported"),
+    (libc::EADDRINUSE, "Address already in use"),
+    (libc::EADDRNOTAVAIL, "Cannot assign requested address"),
+    (libc::ENETUNREACH, "Network is unreachable"),
+    (libc::ECONNRESET, "Connection reset by peer"),
+    (libc::ETIMEDOUT, "Connection timed out"),
+    (libc::ECONNREFUSED, "Connection refused"),
+    (libc::EHOSTUNREACH, "No route to host"),
+    (libc::EREMOTEIO, "Remote I/O error"),
+    (libc::ECANCELED, "Operation canceled"),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+
+    #[test]
+    #[cfg(not(miri))]
+    fn texts_are_those_of_the_c_library() {
+        for (errno, text) in TEXTS {
+            // SAFETY: strerror answers a string for every number, which stays until this thread asks again.
+            let theirs = unsafe { CStr::from_ptr(libc::strerror(errno)) };
+            assert_eq!(theirs.to_str(), Ok(text), "{errno}");
+        }
+        assert_eq!(os_text(libc::EACCES), "Permission denied");
+        assert_eq!(os_text(524), "Unknown error 524");
+    }
+}
