@@ -43,10 +43,9 @@ const ALLOCATIONS: [Allocation; 4] = [
 ];
 
 /// Name, threads, and what a thread does again and again.
-const KINDS: [(&str, usize, Round); 7] = [
+const KINDS: [(&str, usize, Round); 6] = [
     ("copy", 8, rounds::copy),
     ("reuse", 6, stale::reuse),
-    ("race", 4, stale::race),
     ("fork", 3, rounds::fork),
     ("witness", 1, rounds::witness),
     ("engine", 2, rounds::engine),
@@ -60,7 +59,6 @@ struct World {
     stream: Stream,
     watch: Watch,
     witnesses: Vec<rounds::Witness>,
-    published: stale::Published,
 }
 
 /// SplitMix64: which sizes and orders come is all that it decides.
@@ -185,7 +183,6 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         stream: gpu.stream()?,
         witnesses: rounds::witnesses(&gdr, &gpu, seed)?,
         watch: Watch::default(),
-        published: stale::Published::default(),
         gdr,
         gpu,
     };

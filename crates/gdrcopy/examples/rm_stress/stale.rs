@@ -1,10 +1,7 @@
 //! Rounds on memory that is freed under its pin, and whose address CUDA then gives again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-use gdrcopy::{Error, Kind, MapRequest, Pin, PinFlags};
-use gpu::{Allocation, DeviceMemory, DevicePtr, Pattern, Stream};
+use gdrcopy::{MapRequest, Pin, PinFlags};
+use gpu::{Allocation, DeviceMemory, Pattern, Stream};
 
 use crate::rounds::same;
 use crate::{Outcome, Random, Worker, World};
@@ -106,25 +103,17 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
     Ok(())
 }
 
-/// Maps a pin whose memory was freed before: the pages it holds, or an error where its address is other memory now.
+/// Maps a pin whose memory was freed before: it shows the pages that it holds, whatever is at their address now.
 fn map_stale(world: &World, worker: &Worker, stale: &Pin, kind: Allocation, first: Pattern, own: bool) -> Outcome {
     worker.step("map of a stale pin");
-    match stale.map(MapRequest::Default) {
-        Err(Error::Verification { .. }) => {
-            world.watch.count("reuse: map of a stale pin refused: other memory");
-            Ok(())
-        }
-        Err(error) => Err(error.into()),
-        Ok(mapping) => {
-            let mut seen = vec![0; mapping.len()];
-            mapping.read(0, &mut seen)?;
-            if own {
-                same(first, &seen, kind, "a stale pin, mapped, shows what was pinned")?;
-            }
-            world.watch.count("reuse: map of a stale pin shows what was pinned");
-            Ok(())
-        }
+    let mapping = stale.map(MapRequest::Default)?;
+    let mut seen = vec![0; mapping.len()];
+    mapping.read(0, &mut seen)?;
+    if own {
+        same(first, &seen, kind, "a stale pin, mapped, shows what was pinned")?;
     }
+    world.watch.count("reuse: map of a stale pin shows what was pinned");
+    Ok(())
 }
 
 /// Pins and maps memory whose address a stale pin has too; sets the pattern, except where it is there already.
@@ -147,49 +136,4 @@ fn use_new(world: &World, random: &mut Random, stream: &Stream, memory: &DeviceM
     mapping.write(0, &seen)?;
     stream.read(memory, 0, &mut seen)?;
     same(next, &seen, kind, "the GPU reads what was written through the new pin")
-}
-
-/// Where the memory is that threads of [`race`] free under each other; 0 where there is none.
-#[derive(Default)]
-pub struct Published([AtomicU64; 2]);
-
-const RACED: usize = 4 << 20;
-
-/// One thread of two allocates and frees; the other pins, maps and reads its memory at any moment of that.
-pub fn race(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
-    let index: usize = worker.name().rsplit(' ').next().unwrap_or_default().parse()?;
-    let published = &world.published.0[index / 2];
-    if index.is_multiple_of(2) {
-        worker.step("allocate, publish, free");
-        let memory = world.gpu.allocate(random.allocation(), RACED)?;
-        stream.fill_pattern(&memory, 0, RACED, random.pattern(), 0)?;
-        stream.synchronize()?;
-        published.store(memory.address().get(), Ordering::Release);
-        std::thread::sleep(Duration::from_micros(random.below(2000) as u64));
-        memory.free()?;
-        if random.below(2) == 0 {
-            published.store(0, Ordering::Release);
-        }
-        return Ok(());
-    }
-    worker.step("pin what may be freed");
-    let address = published.load(Ordering::Acquire);
-    if address == 0 {
-        std::thread::yield_now();
-        return Ok(());
-    }
-    // SAFETY: nothing is written; what is read is memory of this program.
-    let outcome = unsafe { world.gdr.pin_raw(DevicePtr::new(address), RACED, PinFlags::default()) }.and_then(|pin| {
-        worker.step("map what may be freed");
-        let mapping = pin.map(MapRequest::Default)?;
-        worker.step("read what may be freed");
-        mapping.read(random.below(RACED - 4096), &mut [0; 4096])
-    });
-    match outcome {
-        Ok(()) => world.watch.count("race: pinned, mapped and read"),
-        Err(Error::Verification { .. }) => world.watch.count("race: refused: other memory"),
-        Err(error) if error.kind() == Kind::Broken => return Err(error.into()),
-        Err(error) => world.watch.count(&format!("race: error of kind {:?}", error.kind())),
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gpu::DevicePtr;
-use gpu::pointer::{self, DmaBufMapping, MemoryKind, Reader};
+use gpu::pointer::{self, DmaBufMapping, MemoryKind, Pointer, Reader};
 
 use super::gdrdrv::host_page;
 use super::rm::{self, Span};
@@ -82,10 +82,7 @@ impl Backend for DmaBuf {
         let page = host_page();
         let pages = pages::around(address, length as u64, page).ok_or(Error::Address { address })?;
         let cuda = |operation| move |source| Error::Cuda { operation, source };
-        let described = match pointer::describe(address) {
-            Err(error) if pointer::is_unknown(&error) => return Err(Error::Address { address }),
-            described => described.map_err(cuda("ask CUDA about the address"))?,
-        };
+        let described = describe(address)?.ok_or(Error::Address { address })?;
         if described.kind != MemoryKind::Device {
             return Err(Error::Memory {
                 address,
@@ -112,6 +109,7 @@ impl Backend for DmaBuf {
             page,
             length,
             span,
+            buffer_id: described.buffer_id,
             mapping_type: mapping_type(described.ordinal, flags),
             verified: AtomicBool::new(false),
         }))
@@ -131,6 +129,18 @@ fn mapping_type(ordinal: u32, flags: PinFlags) -> MappingType {
     }
 }
 
+/// What CUDA has at this address.
+fn describe(address: DevicePtr) -> Result<Option<Pointer>, Error> {
+    match pointer::describe(address) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if pointer::is_unknown(&error) => Ok(None),
+        Err(source) => Err(Error::Cuda {
+            operation: "ask CUDA about the address",
+            source,
+        }),
+    }
+}
+
 #[derive(Debug)]
 struct DmaBufPin {
     handle: u64,
@@ -139,14 +149,21 @@ struct DmaBufPin {
     page: u64,
     length: usize,
     span: Span,
+    /// CUDA's number of the allocation.
+    buffer_id: u64,
     mapping_type: MappingType,
     verified: AtomicBool,
 }
 
 impl DmaBufPin {
-    /// Drivers before 610 mapped the wrong part of memory made of several objects; what is handed out is verified.
+    /// Drivers before 610 mapped the wrong part of memory made of several objects; what is handed out is verified, except where the
+    /// memory was freed since it was pinned: the dma-buf keeps it, and nothing is left to compare with.
     fn verify(&self, base: std::ptr::NonNull<u8>) -> Result<(), Error> {
         if self.verified.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let found = describe(self.span.address)?;
+        if found.is_none_or(|found| found.buffer_id != self.buffer_id) {
             return Ok(());
         }
         let reader = Reader::open(self.span.address).map_err(|source| Error::Cuda {

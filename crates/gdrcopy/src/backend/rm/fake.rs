@@ -79,6 +79,8 @@ pub(super) struct World {
     nodes: BTreeSet<u64>,
     clients: u32,
     next: u32,
+    /// How many allocations were made.
+    buffers: u64,
     /// First address not used.
     heap: u64,
     /// The block that small ones share.
@@ -123,6 +125,14 @@ impl Fake {
     /// Takes the allocation from CUDA; its object lives on where somebody refers to it.
     pub(super) fn free(&self, address: DevicePtr) {
         self.world().live.retain(|(allocation, ..)| allocation.base != address);
+    }
+
+    /// A user's allocation at an address that was freed.
+    pub(super) fn allocate_at(&self, address: DevicePtr, sort: Sort, bytes: u64) {
+        let mut world = self.world();
+        let heap = std::mem::replace(&mut world.heap, address.get() - HEAP);
+        assert_eq!(world.allocate(sort, bytes), address);
+        world.heap = heap;
     }
 
     /// What the GPU sees.
@@ -185,13 +195,14 @@ impl World {
             bytes
         };
         let base = DevicePtr::new(HEAP + base);
+        self.buffers += 1;
         let allocation = Allocation {
             base,
             size,
             sort,
             ordinal: 0,
             pci: Some(PCI),
-            buffer_id: base.get(),
+            buffer_id: self.buffers,
         };
         self.live.push((allocation, place, offset));
         base

@@ -31,10 +31,18 @@ pub(super) struct RmPin {
     pages: Pages,
     length: usize,
     pieces: Vec<Piece>,
-    /// The allocated parts of what was asked for.
-    spans: Vec<Span>,
+    /// The allocated parts of the range.
+    parts: Vec<Part>,
     /// Set by the first mapping that was compared with the GPU's reading: the objects do not change.
     verified: AtomicBool,
+}
+
+/// The part of the range that one allocation holds.
+#[derive(Debug)]
+struct Part {
+    span: Span,
+    /// CUDA's number of the allocation.
+    buffer_id: u64,
 }
 
 /// Finds and holds the objects of `length` bytes at `address`.
@@ -47,10 +55,10 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
     let device = shared.device(&found)?;
     let mut bench = None;
     let mut at = pages.start.get();
-    let (mut pieces, mut spans) = (Vec::new(), Vec::new());
+    let (mut pieces, mut parts) = (Vec::new(), Vec::new());
     loop {
         let located = locate(owner, &device, &found, &mut bench)?;
-        spans.extend(span(&found, address.get().max(at), wanted, pages.start.get()));
+        parts.extend(part(&found, address.get().max(at), wanted, pages.start.get()));
         let until = end.min(located.end());
         let more = until.checked_sub(at).and_then(|length| located.pieces(at, length));
         pieces.extend(more.ok_or_else(|| Error::Memory {
@@ -78,7 +86,7 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
         pages,
         length,
         pieces,
-        spans,
+        parts,
         verified: AtomicBool::new(false),
     })
 }
@@ -108,13 +116,16 @@ fn first(owner: &dyn Owner, address: DevicePtr, length: u64) -> Result<Allocatio
 }
 
 /// The part of the range that this allocation holds.
-fn span(found: &Allocation, from: u64, until: u64, start: u64) -> Option<Span> {
+fn part(found: &Allocation, from: u64, until: u64, start: u64) -> Option<Part> {
     let from = from.max(found.base.get());
     let until = until.min(found.base.get().saturating_add(found.size));
-    (from < until).then(|| Span {
-        address: DevicePtr::new(from),
-        at: (from - start) as usize,
-        length: until - from,
+    (from < until).then(|| Part {
+        span: Span {
+            address: DevicePtr::new(from),
+            at: (from - start) as usize,
+            length: until - from,
+        },
+        buffer_id: found.buffer_id,
     })
 }
 
@@ -184,12 +195,14 @@ impl RmPin {
         verify::check(&*bench, base, spans, &borders.collect::<Vec<u64>>())
     }
 
-    /// The spans whose addresses CUDA still knows. What was freed since it was pinned has nothing left to be compared with; our
-    /// reference keeps what was there, and the way to it is proven.
+    /// The spans that are still the allocations that were pinned. What was freed since has nothing left to be compared with: our
+    /// reference keeps what was there, and the way to it is proven. What CUDA has at its address now may be freed by its owner while
+    /// the GPU reads it, which would end the context.
     fn living(&self) -> Result<Vec<Span>, Error> {
-        let mut living = Vec::with_capacity(self.spans.len());
-        for span in &self.spans {
-            if describe(&*self.shared.owner, span.address)?.is_some() {
+        let mut living = Vec::with_capacity(self.parts.len());
+        for Part { span, buffer_id } in &self.parts {
+            let found = describe(&*self.shared.owner, span.address)?;
+            if found.is_some_and(|found| found.buffer_id == *buffer_id) {
                 living.push(*span);
             }
         }
@@ -238,7 +251,7 @@ impl Pinned for RmPin {
         if !self.verified.load(Ordering::Acquire) {
             let living = self.living()?;
             self.verify(area.vma.base(), &living)?;
-            self.verified.store(living.len() == self.spans.len(), Ordering::Release);
+            self.verified.store(living.len() == self.parts.len(), Ordering::Release);
         }
         Ok(area)
     }

@@ -138,6 +138,21 @@ fn memory_that_is_freed_between_pin_and_map_is_mapped_as_it_was() {
 }
 
 #[test]
+fn memory_whose_address_is_other_memory_by_now_is_mapped_as_it_was() {
+    let fake = Fake::default();
+    let gdr = gdr(&fake);
+    let sort = Sort::Create { exportable: false };
+    let address = fake.allocate(sort, 8 << 20);
+    fake.poke(address, &[9; 64]);
+    let pin = pin(&gdr, address, 8 << 20).unwrap();
+    fake.free(address);
+    fake.allocate_at(address, sort, 8 << 20);
+    fake.poke(address, &[7; 64]);
+    let mapping = pin.map(MapRequest::Default).unwrap();
+    assert_eq!(mapping.load::<u64>(0).unwrap(), 0x0909_0909_0909_0909);
+}
+
+#[test]
 fn one_mapping_at_a_time_each_through_a_fresh_file() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
