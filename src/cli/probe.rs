@@ -1,5 +1,6 @@
 //! What a user can type after `gdr probe`.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -124,15 +125,30 @@ pub struct RdmaProbe {
     #[command(flatten)]
     pub scope: Scope,
 
-    /// Wait for the other machine's gdr here [default: all addresses, port 18516]
+    /// Wait for the other machine's gdr here, up to an hour [default: all addresses, port 18516]
+    ///
+    /// Prints the command for the other machine, with a secret that holds for one peer. Who does not prove it is told no, and
+    /// nothing of the cards or the memory is open to anybody before.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with = "peer")]
     pub listen: Option<Option<ListenAt>>,
 
     /// Meet the other process of a launcher: slurm, mpi, or by a file that both machines see
     ///
-    /// Not needed under srun -N2 and mpirun -n 2: two processes of a launcher find each other.
+    /// Not needed under srun -N2 and mpirun -n 2: two processes of a launcher find each other, by a file of this user's alone in
+    /// the directory that they were started in, or, where GDR_PROBE_SECRET is set for both, without one under srun.
     #[arg(long, value_name = "HOW", conflicts_with_all = ["peer", "listen"])]
     pub rendezvous: Option<Rendezvous>,
+
+    /// The secret that both machines share, in a file that its owner alone may read [default: the variable GDR_PROBE_SECRET]
+    ///
+    /// 64 hexadecimal digits, as --listen prints them, or openssl rand -hex 32. It is never an argument, which every user of the
+    /// machine sees.
+    #[arg(long, value_name = "FILE", conflicts_with = "far_device")]
+    pub secret_file: Option<PathBuf>,
+
+    /// No secret: two processes of this machine, which any of its users could be, over its loopback alone
+    #[arg(long, conflicts_with_all = ["secret_file", "rendezvous", "far_device"])]
+    pub no_secret: bool,
 
     /// These cards, as in mlx5_0 or mlx5_0:1; several with commas [default: of each GPU the best one]
     #[arg(long, short, value_name = "DEVICE", value_delimiter = ',')]

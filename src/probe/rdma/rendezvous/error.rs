@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::place::Launcher;
+use super::handshake::PROTOCOL;
+use super::secret::SECRET_VARIABLE;
 
 /// Why there is no peer, or no peer any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,14 +19,20 @@ pub enum Error {
         why: String,
     },
     /// No peer came in time.
-    #[error("nobody came to {address} within {}{turned_away}; start gdr on the other side with this machine's address, and see that no firewall is between", span(*.waited))]
+    #[error("nobody came to {address} within {}{rejected}; start gdr on the other machine with this one's address and the same secret, and see that no firewall is between", span(*.waited))]
     NobodyCame {
         /// Where it was listened.
         address: SocketAddr,
         /// How long.
         waited: Duration,
-        /// Who came and was no peer, in words that follow; empty where nobody came.
-        turned_away: String,
+        /// Who came and did not prove the secret, in words that follow; empty where nobody came.
+        rejected: String,
+    },
+    /// Without a secret a machine must not be listened to, nor talked to, by another one.
+    #[error("without a secret gdr stays on this machine's loopback, and {address} is not there; leave --no-secret out")]
+    Exposed {
+        /// The address.
+        address: SocketAddr,
     },
     /// The name of the peer's machine has no address.
     #[error("the name '{host}' has no address: {why}; check its spelling, or use the address itself")]
@@ -46,8 +53,8 @@ pub enum Error {
         why: String,
     },
     /// Something else than gdr is there.
-    #[error("what is at {peer} is no gdr that waits for a peer: it sent {quote}; check the address and the port")]
-    NotAGreeting {
+    #[error("what is at {peer} is not a gdr that waits for a peer: it sent {quote}; check the address and the port")]
+    NotGdr {
         /// Where.
         peer: SocketAddr,
         /// How it began, in quotation marks.
@@ -55,27 +62,35 @@ pub enum Error {
     },
     /// The two do not speak the same protocol.
     #[error(
-        "gdr {theirs} at {peer} speaks protocol {their_protocol} of the rendezvous, and gdr {ours} here protocol {our_protocol}; use the same version of gdr on both sides"
+        "gdr at {peer} speaks protocol {theirs} of the rendezvous, and this gdr protocol {PROTOCOL}; use the same version of gdr on both machines"
     )]
     Protocol {
         /// The other side.
         peer: SocketAddr,
-        /// Its version.
-        theirs: String,
         /// Its protocol.
-        their_protocol: u64,
-        /// The version of this one.
-        ours: String,
-        /// The protocol of this one.
-        our_protocol: u64,
+        theirs: u32,
     },
-    /// The listening side took another, or is of another run.
-    #[error("gdr at {peer} does not take this one as its peer: {why}")]
-    Refused {
-        /// The listening side.
+    /// The server does not take this client.
+    #[error(
+        "gdr at {peer} said no: its secret is another one; use the secret that it printed, or the same file at both ends"
+    )]
+    Rejected {
+        /// The server.
         peer: SocketAddr,
-        /// In its words.
-        why: String,
+    },
+    /// The server does not know the secret.
+    #[error("what is at {peer} speaks as gdr does, and does not know the secret; check the address and the port")]
+    Impostor {
+        /// The server.
+        peer: SocketAddr,
+    },
+    /// A frame does not come from the other side.
+    #[error(
+        "a frame from {peer} was not made by the gdr there, or not as its next one: something between the two machines changed it; nothing it said is used"
+    )]
+    Forged {
+        /// The other side.
+        peer: SocketAddr,
     },
     /// The other side failed, and said why.
     #[error("the other side ({peer}) failed: {why}")]
@@ -152,16 +167,11 @@ pub enum Error {
         /// Its number.
         rank: u32,
     },
-    /// Nothing says where the first of the processes is.
-    #[error(
-        "{launcher} does not say where process 0 is; give both a file to meet by, on a filesystem that both machines see"
-    )]
-    NoMeetingPoint {
-        /// What launched them.
-        launcher: Launcher,
-    },
     /// The file to meet by cannot be written, or said nothing of use in time.
-    #[error("the two processes cannot meet by {}: {why}; it must be a file on a filesystem that both machines see and both may write", .path.display())]
+    #[error(
+        "the two processes cannot meet by {}: {why}; it must be in a directory that both machines see, and this user's alone; or give both a secret: export {SECRET_VARIABLE}=$(openssl rand -hex 32) before srun (mpirun of Open MPI: and -x {SECRET_VARIABLE})",
+        .path.display()
+    )]
     File {
         /// The file.
         path: PathBuf,

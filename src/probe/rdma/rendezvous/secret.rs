@@ -1,0 +1,130 @@
+//! The secret that the two processes of a run share: whoever has it is the peer. It comes from a file or from the environment,
+//! never from an argument, which every user of the machine sees.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::private::{self, Links, Privacy};
+
+/// The variable that may hold a secret.
+pub const SECRET_VARIABLE: &str = "GDR_PROBE_SECRET";
+
+/// Bytes of a secret: as many as HMAC-SHA256 has use for.
+const BYTES: usize = 32;
+
+/// What both processes know and nobody else does.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret([u8; BYTES]);
+
+/// Why there is no secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The file cannot be read, or others can.
+    #[error("the secret file {} is not used: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// What is there is not a secret.
+    #[error(
+        "{whence} holds no secret: one is {} hexadecimal digits, as gdr probe rdma --listen prints it, or openssl rand -hex {BYTES}",
+        BYTES * 2
+    )]
+    Format {
+        /// The file or the variable.
+        whence: String,
+    },
+    /// The system has no random bytes.
+    #[error("the system gives no random bytes: {0}")]
+    Random(io::Error),
+}
+
+impl Secret {
+    /// One that nobody can guess.
+    pub fn generate() -> Result<Self, SecretError> {
+        random().map(Self)
+    }
+
+    /// The one that stands for none: everybody knows it.
+    pub fn none() -> Self {
+        Self([0; BYTES])
+    }
+
+    /// Whether everybody knows it.
+    pub fn is_none(&self) -> bool {
+        self.0 == [0; BYTES]
+    }
+
+    /// Reads one as it is printed.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.as_bytes();
+        if digits.len() != BYTES * 2 {
+            return None;
+        }
+        let mut bytes = [0; BYTES];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |digit: u8| char::from(digit).to_digit(16);
+            *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok()?;
+        }
+        Some(Self(bytes)).filter(|secret| !secret.is_none())
+    }
+
+    /// Reads one from a file that only its owner may read.
+    pub fn from_file(path: &Path) -> Result<Self, SecretError> {
+        let text = private::read(CWD, path, Links::Follow, Privacy::Required).map_err(|source| SecretError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(text.trim()).ok_or_else(|| SecretError::Format {
+            whence: format!("the file {}", path.display()),
+        })
+    }
+
+    /// Reads one from [`SECRET_VARIABLE`], where that is set.
+    pub fn from_environment() -> Result<Option<Self>, SecretError> {
+        let Some(value) = std::env::var_os(SECRET_VARIABLE).filter(|value| !value.is_empty()) else {
+            return Ok(None);
+        };
+        let secret = value.to_str().and_then(|text| Self::parse(text.trim()));
+        secret.map(Some).ok_or_else(|| SecretError::Format {
+            whence: format!("the environment variable {SECRET_VARIABLE}"),
+        })
+    }
+
+    /// As it is written to a file, and printed once.
+    pub fn text(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The key that it is.
+    pub(super) fn bytes(&self) -> &[u8; BYTES] {
+        &self.0
+    }
+}
+
+/// What is printed by accident tells nothing.
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(if self.is_none() { "Secret(none)" } else { "Secret(…)" })
+    }
+}
+
+/// Bytes from the system's generator.
+pub fn random<const COUNT: usize>() -> Result<[u8; COUNT], SecretError> {
+    let mut bytes = [0; COUNT];
+    let mut filled = 0;
+    while filled < COUNT {
+        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(SecretError::Random(error.into())),
+        }
+    }
+    Ok(bytes)
+}
