@@ -539,3 +539,88 @@ fn a_library_that_cannot_be_loaded_is_told() {
         run.stdout
     );
 }
+
+/// What the simulated card noted of keys and queue pairs, in order.
+fn noted(bench: &Bench, options: &[&str]) -> Vec<Value> {
+    let file = bench.directory.path().join("keys");
+    let machine = bench.directory.path().join("verbs.json");
+    let text = fs::read_to_string(&machine).expect("a machine");
+    let mut value: Value = serde_json::from_str(&text).expect("JSON");
+    value["keys"] = json!(file);
+    fs::write(&machine, value.to_string()).expect("a file");
+    let report = bench.probe(options);
+    assert_eq!(report.code, 0, "{:#}", report.value);
+    let text = fs::read_to_string(&file).expect("notes");
+    fs::remove_file(&file).expect("removed");
+    let line = |line: &str| serde_json::from_str(line).expect("JSON");
+    text.lines().map(line).collect()
+}
+
+/// verbs.h's rights: the near side's writes, and what the far side may do.
+const LOCAL_WRITE: u64 = 1;
+const REMOTE_WRITE: u64 = 2;
+const REMOTE_READ: u64 = 4;
+const REMOTE_ATOMIC: u64 = 8;
+
+#[test]
+fn memory_is_open_to_one_operation_at_a_time_and_no_longer_than_its_test_case() {
+    let bench = Bench::of("two", &json!({}));
+    let notes = noted(&bench, &TWO);
+    let mut open = std::collections::BTreeMap::new();
+    let mut seen = std::collections::BTreeSet::new();
+    let mut pairs = 0_usize;
+    for note in &notes {
+        if let Some(key) = note["registered"].as_u64() {
+            let access = note["access"].as_u64().expect("rights");
+            open.insert(key, access);
+            seen.insert(access);
+            // One case of both ends.
+            assert!(open.len() <= 2, "{open:?}");
+            let remote = open.values().fold(0, |all, access| all | access) & !LOCAL_WRITE;
+            assert!(remote.count_ones() <= 1, "{open:?}");
+        } else if let Some(key) = note["deregistered"].as_u64() {
+            assert!(open.remove(&key).is_some(), "{note}");
+        } else if note["state"] == 0 || note["state"] == 1 {
+            pairs += 1;
+            // Of connections: datagrams know no rights.
+            let rights = note["access"].as_u64().expect("rights");
+            let allowed = open.values().fold(0, |all, access| all | access);
+            assert_eq!(rights & !allowed, 0, "{note} of {open:?}");
+        } else if note["destroyed"].is_u64() {
+            pairs -= 1;
+        }
+    }
+    assert!(open.is_empty() && pairs == 0, "{open:?}, {pairs} queue pairs");
+    let expected = [
+        // What a message comes from.
+        0,
+        // Where one arrives, and what is tried first.
+        LOCAL_WRITE,
+        LOCAL_WRITE | REMOTE_WRITE,
+        REMOTE_READ,
+        LOCAL_WRITE | REMOTE_ATOMIC,
+    ];
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn numbers_of_packets_and_keys_of_datagrams_are_other_ones_each_time() {
+    let bench = Bench::of("two", &json!({}));
+    let of = |key: &str, kind: Option<u64>| -> Vec<u64> {
+        let notes = noted(&bench, &TWO);
+        // Ready to send.
+        let ready = notes.iter().filter(|note| note["state"] == 3);
+        let of_kind = ready.filter(|note| kind.is_none_or(|kind| note["kind"] == kind));
+        of_kind.map(|note| note[key].as_u64().expect("a number")).collect()
+    };
+    // IBV_QPT_UD is 4.
+    for (key, kind, bits) in [("sq_psn", None, 24), ("qkey", Some(4), 31)] {
+        let mut all = [of(key, kind), of(key, kind)].concat();
+        assert!(all.iter().all(|number| number >> bits == 0), "{key}: {all:x?}");
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        // Two of a few dozen random numbers may be equal.
+        assert!(count >= 4 && all.len() + 1 >= count, "{key}: {all:x?}");
+    }
+}

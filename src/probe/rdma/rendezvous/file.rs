@@ -20,7 +20,8 @@ use super::error::Error;
 use super::link::Link;
 use super::listen::Listener;
 use super::private::{self, Links, Privacy};
-use super::secret::{SECRET_VARIABLE, Secret, random};
+use super::secret::{SECRET_VARIABLE, Secret};
+use crate::probe::random::random;
 
 /// How often it is looked for.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -190,7 +191,7 @@ impl Written {
     /// Writes it beside its place, for its owner alone, and moves it there: nobody reads half of it.
     fn new(path: &Path, text: String, privacy: Privacy) -> io::Result<Self> {
         let (folder, name) = opened(path, privacy)?;
-        let number = random::<8>().map_err(io::Error::other)?;
+        let number = random::<8>()?;
         let beside: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
         let beside = format!(".gdr-{beside}");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

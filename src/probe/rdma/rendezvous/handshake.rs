@@ -13,11 +13,14 @@
 //! The keys of what follows are made in the same way with labels 3 (client to server) and 4. Whatever is wrong with what a
 //! client sends, the server answers the eight bytes `gdrn` and its protocol's number, and nothing more.
 
+use std::io;
+
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
 use super::frames::{FrameReader, FrameWriter};
-use super::secret::{Secret, SecretError, random};
+use super::secret::Secret;
+use crate::probe::random::random;
 
 /// The number of the protocol: of the handshake, the frames and what they say. Whatever changes has another number.
 pub const PROTOCOL: u32 = 2;
@@ -197,7 +200,7 @@ pub struct ServerHandshake {
 
 impl ServerHandshake {
     /// Waits for a client's nonce.
-    pub fn new(secret: &Secret) -> Result<Self, SecretError> {
+    pub fn new(secret: &Secret) -> io::Result<Self> {
         Ok(Self {
             keys: Keys {
                 secret: secret.clone(),
@@ -253,7 +256,7 @@ pub struct ClientHandshake {
 
 impl ClientHandshake {
     /// With what is sent first.
-    pub fn new(secret: &Secret) -> Result<(Self, [u8; MESSAGE]), SecretError> {
+    pub fn new(secret: &Secret) -> io::Result<(Self, [u8; MESSAGE])> {
         let nonce = random()?;
         let handshake = Self {
             keys: Keys {

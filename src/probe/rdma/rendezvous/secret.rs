@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::private::{self, Links, Privacy};
+use crate::probe::random::random;
 
 /// The variable that may hold a secret.
 pub const SECRET_VARIABLE: &str = "GDR_PROBE_SECRET";
@@ -40,14 +40,11 @@ pub enum SecretError {
         /// The file or the variable.
         whence: String,
     },
-    /// The system has no random bytes.
-    #[error("the system gives no random bytes: {0}")]
-    Random(io::Error),
 }
 
 impl Secret {
     /// One that nobody can guess.
-    pub fn generate() -> Result<Self, SecretError> {
+    pub fn generate() -> io::Result<Self> {
         random().map(Self)
     }
 
@@ -113,18 +110,4 @@ impl fmt::Debug for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(if self.is_none() { "Secret(none)" } else { "Secret(…)" })
     }
-}
-
-/// Bytes from the system's generator.
-pub fn random<const COUNT: usize>() -> Result<[u8; COUNT], SecretError> {
-    let mut bytes = [0; COUNT];
-    let mut filled = 0;
-    while filled < COUNT {
-        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
-            Ok(count) => filled += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(SecretError::Random(error.into())),
-        }
-    }
-    Ok(bytes)
 }
