@@ -127,26 +127,26 @@ pub struct RdmaProbe {
 
     /// Wait for the other machine's gdr here, up to an hour [default: all addresses, port 18516]
     ///
-    /// Prints the command for the other machine, with a secret that holds for one peer. Who does not prove it is told no, and
-    /// nothing of the cards or the memory is open to anybody before.
+    /// Prints the command for the other machine, with a secret that is valid for one peer. Clients that do not prove it are
+    /// rejected; no memory is registered before.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with = "peer")]
     pub listen: Option<Option<ListenAt>>,
 
     /// Meet the other process of a launcher: slurm, mpi, or by a file that both machines see
     ///
-    /// Not needed under srun -N2 and mpirun -n 2: two processes of a launcher find each other, by a file of this user's alone in
-    /// the directory that they were started in, or, where GDR_PROBE_SECRET is set for both, without one under srun.
+    /// Not needed under srun -N2 and mpirun -n 2: the two processes meet by a file of mode 0600 in the directory where they were
+    /// started. Under srun they need no file if GDR_PROBE_SECRET is set for both.
     #[arg(long, value_name = "HOW", conflicts_with_all = ["peer", "listen"])]
     pub rendezvous: Option<Rendezvous>,
 
-    /// The secret that both machines share, in a file that its owner alone may read [default: the variable GDR_PROBE_SECRET]
+    /// Read the secret that both machines share from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]
     ///
-    /// 64 hexadecimal digits, as --listen prints them, or openssl rand -hex 32. It is never an argument, which every user of the
-    /// machine sees.
+    /// A secret is 64 hexadecimal digits, as --listen prints them, or as openssl rand -hex 32 makes them. It is never an argument,
+    /// because every user of the machine sees arguments.
     #[arg(long, value_name = "FILE", conflicts_with = "far_device")]
     pub secret_file: Option<PathBuf>,
 
-    /// No secret: two processes of this machine, which any of its users could be, over its loopback alone
+    /// Use no secret: for two processes on this machine, over its loopback; any of its users can connect
     #[arg(long, conflicts_with_all = ["secret_file", "rendezvous", "far_device"])]
     pub no_secret: bool,
 

@@ -270,7 +270,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         devices: wanted.device.iter().map(named).collect(),
         far: match is_live {
             true => far(wanted)?,
-            // Nobody is talked to.
+            // Nothing is measured, and no other machine is needed.
             false => rdma::Far::Here(None),
         },
         gid: wanted.gid_index,
@@ -287,8 +287,8 @@ fn far(wanted: &RdmaProbe) -> anyhow::Result<rdma::Far> {
         let (host, port) = peer.host_and_port(DEFAULT_PORT);
         let Some(secret) = secret(wanted)? else {
             bail!(
-                "the secret of the gdr that listens at {host} is needed: run the command that it printed, or put the secret \
-                 into {SECRET_VARIABLE} or --secret-file FILE"
+                "no secret for {host}: run the command that gdr probe rdma --listen printed there, or give the secret by \
+                 {SECRET_VARIABLE} or --secret-file FILE"
             );
         };
         return Ok(rdma::Far::At { host, port, secret });
@@ -303,8 +303,7 @@ fn far(wanted: &RdmaProbe) -> anyhow::Result<rdma::Far> {
         };
         if secret.as_ref().is_some_and(|secret| is_exposed(address.ip(), secret)) {
             bail!(
-                "--no-secret listens on this machine's loopback alone, and {} is not there: leave --no-secret out, or say \
-                 --listen 127.0.0.1",
+                "--no-secret needs a loopback address, and {} is not one: leave --no-secret out, or use --listen 127.0.0.1",
                 address.ip()
             );
         }
@@ -317,16 +316,16 @@ fn far(wanted: &RdmaProbe) -> anyhow::Result<rdma::Far> {
         None => None,
     };
     match launched {
-        Some(_) if wanted.no_secret => bail!("the processes of a launcher share a secret: leave --no-secret out"),
+        Some(_) if wanted.no_secret => bail!("the processes of a launcher need a secret: leave --no-secret out"),
         Some(file) => Ok(rdma::Far::Launched(file, secret(wanted)?)),
         None if wanted.no_secret || wanted.secret_file.is_some() => {
-            bail!("--secret-file and --no-secret are about another process: say HOST, --listen or --rendezvous")
+            bail!("--secret-file and --no-secret need another process: add HOST, --listen or --rendezvous")
         }
         None => Ok(rdma::Far::Here(wanted.far_device.as_ref().map(named))),
     }
 }
 
-/// The secret that was given, or that there is none; nothing where neither was said.
+/// The secret that was given, also if it is no secret; none if nothing was given.
 fn secret(wanted: &RdmaProbe) -> anyhow::Result<Option<Secret>> {
     if wanted.no_secret {
         return Ok(Some(Secret::none()));

@@ -277,7 +277,7 @@ impl Children<'_> {
             command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
         }
         command.envs(environment.iter().copied());
-        // The libraries that it loads need not know it.
+        // The libraries that the child loads do not need it.
         command.env_remove(SECRET_VARIABLE);
         let mut ran = Ran::default();
         let (mut lost, mut unit) = (false, None);

@@ -17,7 +17,7 @@ use super::session::Session;
 use crate::probe::rdma::Port;
 use crate::probe::trouble::Trouble;
 
-/// What messages need of memory.
+/// Access that SEND and RECV need.
 const MESSAGES: Access = Access {
     local_write: true,
     ..Access::NONE
@@ -87,12 +87,12 @@ impl Queues {
         Ok(self.card.connect(self.pair.endpoint, far, Patience::default())?)
     }
 
-    /// Registers all of a place for messages: they are sent from there and arrive there, and the far side names it by no key.
+    /// Registers all of a place for SEND and RECV: the other end needs no rkey.
     pub fn register(&self, place: &Place) -> Result<Region, Trouble> {
         Ok(self.card.register(place, MESSAGES)?)
     }
 
-    /// Registers all of a place for RDMA writes.
+    /// Registers all of a place as the target of RDMA WRITE.
     pub fn register_target(&self, place: &Place) -> Result<Region, Trouble> {
         let access = Access {
             remote_write: true,

@@ -24,13 +24,13 @@ use crate::probe::watch::Wire;
 
 /// How long the side that connects tries, and processes that a launcher started wait for each other.
 const MEETING: Duration = Duration::from_secs(120);
-/// How long a server waits for its client.
+/// How long the server waits for its client.
 const LISTENING: Duration = Duration::from_secs(3600);
 /// The other side is alive all that time: a link tells where it is not.
 const BETWEEN: Duration = Duration::from_secs(24 * 3600);
-/// No client asks for more connections: 32 GPUs with 32 ports each.
+/// Connections that a client may ask for: 32 GPUs with 32 ports each.
 const MOST_CONNECTIONS: u32 = 1024;
-/// How much of a name, and of a reason, that the other machine tells is kept.
+/// Characters that are kept of a name, and of a reason, that the other machine sends.
 const NAME: usize = 200;
 const REASON: usize = 2000;
 /// How long a child may take to end by itself when the other side has.
@@ -144,12 +144,12 @@ fn met<'a>(
             let secret = match given {
                 Some(given) => given.clone(),
                 None => Secret::generate().map_err(|error| Error::System {
-                    what: "no secret can be made".to_owned(),
+                    what: "no secret can be generated".to_owned(),
                     why: error.to_string(),
                 })?,
             };
             let listener = bound(*address, &secret)?;
-            for line in invitation(listener.address(), &secret, given.is_some()) {
+            for line in describe_server(listener.address(), &secret, given.is_some()) {
                 note(line);
             }
             let link = listener.accept(&conditions(LISTENING), &mut note)?;
@@ -175,11 +175,11 @@ fn met<'a>(
     }
 }
 
-/// What a person does on the other machine: the last line is the command.
-fn invitation(address: SocketAddr, secret: &Secret, is_given: bool) -> [String; 2] {
+/// Two lines for the user: where this server listens, and the command for the other machine.
+fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [String; 2] {
     let minutes = LISTENING.as_secs() / 60;
     let host = match address.ip().is_unspecified() {
-        // Where it has no name, a person knows its address.
+        // Without a host name the user must fill in the address.
         true => host_name().unwrap_or_else(|_| "HOST".to_owned()),
         false if address.is_ipv6() => format!("[{}]", address.ip()),
         false => address.ip().to_string(),
@@ -191,19 +191,21 @@ fn invitation(address: SocketAddr, secret: &Secret, is_given: bool) -> [String; 
     let listening = format!("listening at {address} for {minutes} minutes, for one peer");
     if secret.is_none() {
         return [
-            format!("{listening}: any user of this machine, as there is no secret; run here:"),
+            format!(
+                "{listening}, without a secret: any user of this machine can connect; the command for this machine:"
+            ),
             format!("gdr probe rdma --no-secret {host}"),
         ];
     }
     match is_given {
         true => [
             format!(
-                "{listening}; on the other machine run, with the same secret in {SECRET_VARIABLE} or --secret-file:"
+                "{listening}; the command for the other machine, with the same secret in {SECRET_VARIABLE} or --secret-file:"
             ),
             format!("gdr probe rdma {host}"),
         ],
         false => [
-            format!("{listening}; on the other machine run, with this secret, which holds once:"),
+            format!("{listening}; the command for the other machine, with a secret for this run:"),
             format!("{SECRET_VARIABLE}={} gdr probe rdma {host}", secret.text()),
         ],
     }
@@ -391,10 +393,10 @@ fn carry(link: &Way<'_>, number: u32, mut to: &UnixStream) -> Result<(), Error> 
     };
     let ended = loop {
         match link.receive(Instant::now() + BETWEEN) {
-            Ok(Word::Say(of, message)) if of == number => hand(&shown(message)),
+            Ok(Word::Say(of, message)) if of == number => hand(&sanitize(message)),
             Ok(Word::Over(of, why)) if of == number => {
                 if let Some(why) = why {
-                    hand(&shown(Message::Failed(why)));
+                    hand(&sanitize(Message::Failed(why)));
                 }
                 break Ok(());
             }
@@ -410,8 +412,8 @@ fn carry(link: &Way<'_>, number: u32, mut to: &UnixStream) -> Result<(), Error> 
     ended
 }
 
-/// What the other machine tells a person, as it may be shown.
-fn shown(message: Message) -> Message {
+/// Removes from the other machine's texts what must not be printed.
+fn sanitize(message: Message) -> Message {
     match message {
         Message::Failed(why) => Message::Failed(printable(&why, REASON)),
         Message::Found(Some(what)) => Message::Found(Some(printable(&what, REASON))),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::control::{Control, Gone, Message};
 use crate::probe::events::Event;
 
-/// So many messages of another process wait to be heard.
+/// Messages of another process that wait to be received.
 const WAITING: usize = 64;
 
 /// One side of the way.
@@ -41,7 +41,7 @@ impl Channel {
 
     /// To an end of another process: what is said goes out as events, and what is heard comes in as lines.
     pub fn to_parent(patience: Duration) -> Self {
-        // What is not heard soon waits with the parent, which has a limit for it.
+        // Further messages wait at the parent, which limits them.
         let (tell, from) = sync_channel(WAITING);
         // It ends with the parent's side of the pipe, or with this process.
         std::thread::spawn(move || {

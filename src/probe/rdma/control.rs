@@ -15,8 +15,7 @@ pub enum Message {
     Offer(Offer),
     /// The one that leads: what comes next.
     Step(Step),
-    /// The queue pairs it has made, and its memory where the other end names that by a key: both say it, after
-    /// [`Step::Connect`].
+    /// Its queue pairs, and its memory if the other end needs the rkey: both send it, after [`Step::Connect`].
     Pairs(Vec<Endpoint>, Option<Window>),
     /// The one that follows: the seconds that one of its own requests took, after [`Step::Both`].
     Took(f64),
@@ -60,18 +59,18 @@ pub struct Offer {
 pub struct Endpoint {
     /// Its number.
     pub queue_pair: u32,
-    /// The number that its first packet has: a random one.
+    /// The PSN of its first packet: random.
     pub first_packet: u32,
-    /// The key that datagrams to it must have: a random one.
+    /// Its Q_Key: random.
     pub qkey: u32,
 }
 
-/// Memory that the other end may name, for as long as the connection lasts.
+/// Memory that the other end may use during the test case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// Where it starts.
     pub address: u64,
-    /// The key to it.
+    /// Its rkey.
     pub rkey: u32,
 }
 
@@ -146,7 +145,7 @@ pub struct Flow {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// A new connection, instead of the last, whose memory is no longer registered.
+    /// Connect for a test case. What was made for the last one is destroyed.
     Connect(Purpose),
     /// So many bytes of a pattern are moved once, and compared.
     Verify {

@@ -8,7 +8,7 @@ use verbs::{Context, Domain, Event, Gid, GidKind, LinkLayer, PortState, Region};
 use super::control::Offer;
 use super::memory::Store;
 use super::purpose::{Purpose, Role};
-use super::roads::{Way, tried};
+use super::roads::{Way, choose};
 use super::{Memory, Place, Port, Road};
 use crate::model::ProbedEnd;
 use crate::probe::integrity::Wrong;
@@ -59,7 +59,7 @@ impl End {
         };
         let domain = context.domain()?;
         let store = Store::take(&place.memory, half(room) * 2)?;
-        let way = tried(&domain, &place.memory, &store)?;
+        let way = choose(&domain, &place.memory, &store)?;
         Ok(Self {
             port: port.clone(),
             gid,
@@ -75,8 +75,7 @@ impl End {
         })
     }
 
-    /// Registers the memory that the card moves in a test case, for what the case needs and nothing else: two messages of it, or
-    /// all of a GPU's memory.
+    /// Registers the memory of a test case, with the access that the case needs: two messages of it, or all of a GPU's memory.
     pub fn register(&self, purpose: Purpose, role: Role) -> Result<Region, Trouble> {
         self.way.register(&self.domain, &self.store, purpose, role)
     }

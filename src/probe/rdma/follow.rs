@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// No end asks for more queue pairs, nor for more messages in a step.
 const MOST_PAIRS: u32 = 64;
 const MOST_MESSAGES: u32 = 10_000_000;
-/// What an atomic operation is about.
+/// Bytes that an atomic operation changes.
 const WORD: usize = 8;
 
 /// Does what the other end says, until that says that it was all.
@@ -59,26 +59,26 @@ fn obey(
         let found = match step {
             Step::End => return Ok(()),
             Step::Connect(purpose) => {
-                // The old one ends before the new one is made, and with it what was registered for it.
+                // The old queue pairs and their memory region are destroyed before the new ones are made.
                 drop(connection.take());
                 connection = Some(Connection::new(end, purpose, room, &other, control)?);
                 continue;
             }
             Step::Verify { kind, bytes, seeds } => {
                 doing("a message that is verified", allowance(bytes))?;
-                let joined = first(serving(&mut connection, kind, bytes, &[Ways::One])?)?;
+                let joined = first(queue_pairs_for(&mut connection, kind, bytes, &[Ways::One])?)?;
                 verified(end, joined, control, kind, bytes, seeds)?
             }
             Step::Stream(flow) => {
                 doing("messages of the other side", allowed(flow.time))?;
                 possible(flow)?;
-                let joined = serving(&mut connection, flow.kind, flow.bytes, &[Ways::One])?;
+                let joined = queue_pairs_for(&mut connection, flow.kind, flow.bytes, &[Ways::One])?;
                 streamed(end, joined, flow, control)?
             }
             Step::Both(flow) => {
                 doing("messages both ways", allowed(flow.time))?;
                 possible(flow)?;
-                let joined = serving(&mut connection, flow.kind, flow.bytes, &[Ways::Both])?;
+                let joined = queue_pairs_for(&mut connection, flow.kind, flow.bytes, &[Ways::Both])?;
                 control.tell(Message::Ready)?;
                 let samples = drive(end, joined, flow, true, control)?;
                 done(control, allowed(flow.time))?;
@@ -89,7 +89,12 @@ fn obey(
             Step::Staged(flow) => {
                 doing("chunks of the other side", allowed(flow.time))?;
                 possible(flow)?;
-                let joined = first(serving(&mut connection, flow.kind, flow.bytes, &[Ways::Staged])?)?;
+                let joined = first(queue_pairs_for(
+                    &mut connection,
+                    flow.kind,
+                    flow.bytes,
+                    &[Ways::Staged],
+                )?)?;
                 before(end, flow)?;
                 staged::prepare(end, joined, flow)?;
                 control.tell(Message::Ready)?;
@@ -105,7 +110,7 @@ fn obey(
             } => {
                 let time = allowed(time);
                 doing("messages there and back", time)?;
-                let joined = first(serving(&mut connection, kind, bytes, &[Ways::One, Ways::Both])?)?;
+                let joined = first(queue_pairs_for(&mut connection, kind, bytes, &[Ways::One, Ways::Both])?)?;
                 counted(count)?;
                 prepare(end, joined, kind, bytes, count)?;
                 control.tell(Message::Ready)?;
@@ -120,14 +125,14 @@ fn obey(
     }
 }
 
-/// A connection, and what it is for.
+/// The queue pairs of a test case.
 struct Connection {
     purpose: Purpose,
     joined: Vec<Joined>,
 }
 
 impl Connection {
-    /// Makes the one that the other side asks for, where that fits into this side's memory: it may be another program.
+    /// Connects for the test case that the other side asks for, if it fits into this side's memory.
     fn new(
         end: &End,
         purpose: Purpose,
@@ -148,8 +153,8 @@ impl Connection {
     }
 }
 
-/// The queue pairs of the connection, where it was made for this.
-fn serving<'c>(
+/// The queue pairs, if they were connected for this test case.
+fn queue_pairs_for<'c>(
     connection: &'c mut Option<Connection>,
     kind: Kind,
     bytes: usize,
@@ -172,7 +177,7 @@ fn counted(count: u32) -> Result<(), Trouble> {
     }
 }
 
-/// Those of a flow are no more than one asks for.
+/// Checks the number of messages of a flow.
 fn possible(flow: Flow) -> Result<(), Trouble> {
     counted(flow.count)?;
     match flow.depth {

@@ -22,8 +22,9 @@ pub const BUFFERS: u32 = 512;
 pub const INLINE: u32 = 64;
 /// What the card puts before a datagram: the route it came by.
 pub const ROUTE: usize = 40;
-/// The bits of a packet's number, and those of a key of datagrams that a program may choose.
-const PACKET: u32 = 0xff_ffff;
+/// Bits of a PSN.
+const PSN: u32 = 0xff_ffff;
+/// Bits of a Q_Key that programs may choose: with the highest bit set the queue pair's own is used.
 const QKEY: u32 = 0x7fff_ffff;
 /// How often it is looked at a queue or a byte before it is looked at the clock and for the other end: what that costs must not be part
 /// of a turn, also where the CPU is an emulated one.
@@ -46,9 +47,9 @@ pub struct Joined {
     pub pair: QueuePair<Rts>,
     pub sent: Queue,
     pub received: Queue,
-    /// This end's memory: registered until the last queue pair of the connection is gone.
+    /// This end's memory region, destroyed with the last queue pair of the test case.
     pub region: Region,
-    /// The other end's memory; address and key 0 where nothing of it is named.
+    /// The other end's memory; address and rkey are 0 if no request names it.
     pub remote: Remote,
     /// Where the two halves of that meet.
     pub half: usize,
@@ -65,7 +66,7 @@ pub fn name(transport: Transport) -> &'static str {
     }
 }
 
-/// Joins the queue pairs that a test case needs with those of an end that does the same.
+/// Connects the queue pairs that a test case needs with the other end's.
 pub fn join(
     end: &End,
     purpose: Purpose,
@@ -88,10 +89,10 @@ pub fn join(
     for _ in 0..pairs {
         let (sent, received) = (end.context.completions(DEPTH)?, end.context.completions(BUFFERS)?);
         let pair = end.domain.queue_pair(options, &sent, &received)?;
-        let [first_packet, qkey] = numbers()?;
+        let [first_packet, qkey] = random_numbers()?;
         let endpoint = Endpoint {
             queue_pair: pair.number(),
-            first_packet: first_packet & PACKET,
+            first_packet: first_packet & PSN,
             qkey: qkey & QKEY,
         };
         let pair = pair.init(end.port.number, access, endpoint.qkey)?;
@@ -150,8 +151,8 @@ pub fn join(
     Ok(joined)
 }
 
-/// Numbers that nobody guesses who does not hear them.
-fn numbers() -> Result<[u32; 2], Trouble> {
+/// A random PSN and Q_Key.
+fn random_numbers() -> Result<[u32; 2], Trouble> {
     let number = || random().map(u32::from_ne_bytes).map_err(Trouble::Random);
     Ok([number()?, number()?])
 }

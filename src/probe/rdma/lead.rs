@@ -102,7 +102,7 @@ impl Leader<'_, '_> {
         }
         self.teller.expect_more(duties.len() as u64);
         for duty in duties {
-            // Each has a connection of its own, with which what was registered for it ends.
+            // Each test case has queue pairs and a memory region of its own, which are destroyed with it.
             let purpose = duty.purpose(self.task.queue_pairs);
             self.control.tell(Message::Step(Step::Connect(purpose)))?;
             let mut joined = join(self.end, purpose, Role::Requester, &other, self.control)?;

@@ -1,50 +1,50 @@
-//! What a connection is for: one test case, for which each end registers memory with the rights that the case needs and no
-//! others. What was registered ends with the connection.
+//! The purpose of a connection: one test case, for which each end registers memory with the access flags that the case needs and no
+//! others. Queue pairs and memory regions are destroyed with the case.
 
 use serde::{Deserialize, Serialize};
 use verbs::{Access, Transport};
 
 use super::control::{Kind, transport};
 
-/// A test case, as both ends must know it to connect for it.
+/// What both ends must know of a test case to connect for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purpose {
-    /// Of what sort the queue pairs are.
+    /// The transport of the queue pairs.
     #[serde(with = "transport")]
     pub transport: Transport,
-    /// How many there are.
+    /// How many queue pairs there are.
     pub pairs: u32,
-    /// What moves the bytes.
+    /// The operation.
     pub kind: Kind,
     /// The size of a message.
     pub bytes: usize,
-    /// Who moves them.
+    /// Which ends make requests.
     pub ways: Ways,
 }
 
-/// Who makes requests.
+/// Which ends make requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ways {
-    /// The end that leads.
+    /// The requester.
     One,
     /// Both ends.
     Both,
-    /// The end that leads, of pinned memory that a copy engine fills and empties.
+    /// The requester, from pinned memory that a copy engine fills and empties.
     Staged,
 }
 
 /// Which end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The one that leads: it makes the requests.
+    /// It makes the requests.
     Requester,
-    /// The other one: its memory is what they are about.
+    /// Its memory is what the requests read or write.
     Responder,
 }
 
 impl Purpose {
-    /// What may be done with an end's memory.
+    /// The access flags of an end's memory.
     pub fn access(self, role: Role) -> Access {
         let is_both = self.ways == Ways::Both;
         let requests = is_both || role == Role::Requester;
@@ -55,7 +55,7 @@ impl Purpose {
         let receives = responds && self.kind.is_received();
         let fetches = requests && (self.kind == Kind::Read || self.kind.is_atomic());
         Access {
-            // A card lets nobody write from afar what may not be written from here.
+            // Verbs demand it wherever the other end may write.
             local_write: remote_write || remote_atomic || receives || fetches,
             remote_write,
             remote_read: responds && self.kind == Kind::Read,
@@ -64,7 +64,7 @@ impl Purpose {
         }
     }
 
-    /// Whether the other end names an end's memory by a key.
+    /// Whether the other end needs the rkey of an end's memory.
     pub fn is_remote(self, role: Role) -> bool {
         let access = self.access(role);
         access.remote_write || access.remote_read || access.remote_atomic

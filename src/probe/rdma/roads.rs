@@ -1,5 +1,5 @@
-//! The road by which a card reaches GPU memory: tried in the order of NCCL and UCX, each with what became of it. What is tried is
-//! not kept: memory is registered for one test case at a time.
+//! The road by which a card reaches GPU memory: tried in the order of NCCL and UCX, each with what became of it. The trial
+//! registration is destroyed: memory is registered for one test case at a time.
 
 use gpu::{HostMemory, sentence};
 use verbs::{Access, Domain, Region, RoadError};
@@ -22,7 +22,7 @@ pub struct Way {
     pub choices: Vec<BackendChoice>,
 }
 
-/// Nobody reaches from afar what is registered to see whether that is possible.
+/// Access of a trial registration: none from the other end.
 const TRIAL: Access = Access {
     local_write: true,
     remote_write: false,
@@ -31,8 +31,8 @@ const TRIAL: Access = Access {
     relaxed_ordering: false,
 };
 
-/// Tries to register all that the card is to move.
-pub fn tried(domain: &Domain, memory: &Memory, store: &Store) -> Result<Way, Trouble> {
+/// Tries which way the NIC can register the memory under test.
+pub fn choose(domain: &Domain, memory: &Memory, store: &Store) -> Result<Way, Trouble> {
     match store {
         Store::Host(buffer) => drop(domain.register(buffer, TRIAL)?),
         Store::Pinned(memory) => drop(domain.register_host(memory, TRIAL)?),
@@ -46,10 +46,10 @@ pub fn tried(domain: &Domain, memory: &Memory, store: &Store) -> Result<Way, Tro
 }
 
 impl Way {
-    /// Registers what the card moves in a test case.
+    /// Registers the memory of a test case, with the access that the case needs.
     pub fn register(&self, domain: &Domain, store: &Store, purpose: Purpose, role: Role) -> Result<Region, Trouble> {
         let access = purpose.access(role);
-        // A message that is sent, and one that arrives.
+        // One message that is sent, and one that arrives.
         let part = 0..half(purpose.bytes) * 2;
         let by = |road: Road, by: verbs::Road| match store.device() {
             Some((memory, _)) => domain

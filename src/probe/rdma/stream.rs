@@ -33,7 +33,7 @@ pub fn drive(
         depth,
         ..
     } = flow;
-    let region = region_of(joined)?;
+    let region = find_region(joined)?;
     let pieces = [region.piece(0, bytes)?];
     // One in four is told: the others are done when a later one is.
     let told = (depth / 4).max(1);
@@ -80,8 +80,8 @@ pub fn drive(
     Ok(marks.windows(2).map(seconds).collect())
 }
 
-/// What was registered for a connection: the same for all its queue pairs.
-fn region_of(joined: &[Joined]) -> Result<Region, Trouble> {
+/// The memory region of a test case: all queue pairs have the same.
+fn find_region(joined: &[Joined]) -> Result<Region, Trouble> {
     joined
         .first()
         .map(|joined| joined.region.clone())
@@ -103,7 +103,7 @@ impl Receiving {
             bytes: flow.bytes,
             count: flow.count,
         };
-        let region = region_of(joined)?;
+        let region = find_region(joined)?;
         let piece = region.piece(0, receiving.bytes)?;
         for (joined, lane) in joined.iter_mut().zip(&mut receiving.lanes) {
             while lane.posted < receiving.count.min(BUFFERS) {
@@ -115,7 +115,7 @@ impl Receiving {
 
     /// Takes all, and posts a buffer again for each.
     pub fn finish(mut self, end: &End, joined: &mut [Joined], control: &mut dyn Control) -> Result<(), Trouble> {
-        let region = region_of(joined)?;
+        let region = find_region(joined)?;
         let piece = region.piece(0, self.bytes)?;
         let mut waiting = Waiting::new(end.patience);
         while self.lanes.iter().any(|lane| lane.done < self.count) {

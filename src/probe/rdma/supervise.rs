@@ -38,13 +38,13 @@ pub enum Far {
         host: String,
         /// Its port.
         port: u16,
-        /// What both know.
+        /// The secret of both.
         secret: Secret,
     },
-    /// Comes to this machine, at this address, and knows this secret, or one that is made and printed.
+    /// Connects to this address. Without a secret one is generated and printed.
     Comes(SocketAddr, Option<Secret>),
-    /// A launcher started it: Slurm's srun, or an mpirun. They meet by this file, or as the launcher says, and know this secret,
-    /// or one in a file.
+    /// A launcher started it: Slurm's srun, or an mpirun. They meet by this file, or as the launcher says. Without a secret the
+    /// file has one.
     Launched(Option<PathBuf>, Option<Secret>),
 }
 

@@ -25,11 +25,11 @@ pub enum Error {
         address: SocketAddr,
         /// How long.
         waited: Duration,
-        /// Who came and did not prove the secret, in words that follow; empty where nobody came.
+        /// Rejected clients, in words that follow; empty if there were none.
         rejected: String,
     },
-    /// Without a secret a machine must not be listened to, nor talked to, by another one.
-    #[error("without a secret gdr stays on this machine's loopback, and {address} is not there; leave --no-secret out")]
+    /// Without a secret, gdr talks to this machine only.
+    #[error("without a secret gdr uses loopback addresses only, and {address} is not one; leave --no-secret out")]
     Exposed {
         /// The address.
         address: SocketAddr,
@@ -53,7 +53,9 @@ pub enum Error {
         why: String,
     },
     /// Something else than gdr is there.
-    #[error("what is at {peer} is not a gdr that waits for a peer: it sent {quote}; check the address and the port")]
+    #[error(
+        "the program at {peer} is not a gdr that waits for a peer: it sent {quote}; check the address and the port"
+    )]
     NotGdr {
         /// Where.
         peer: SocketAddr,
@@ -70,23 +72,25 @@ pub enum Error {
         /// Its protocol.
         theirs: u32,
     },
-    /// The server does not take this client.
+    /// The server rejected this client.
     #[error(
-        "gdr at {peer} said no: its secret is another one; use the secret that it printed, or the same file at both ends"
+        "gdr at {peer} said no: its secret is another one; use the secret that it printed, or the same file on both machines"
     )]
     Rejected {
         /// The server.
         peer: SocketAddr,
     },
-    /// The server does not know the secret.
-    #[error("what is at {peer} speaks as gdr does, and does not know the secret; check the address and the port")]
+    /// The server did not prove the secret.
+    #[error(
+        "the program at {peer} speaks the protocol of gdr, but did not prove the secret; check the address and the port"
+    )]
     Impostor {
         /// The server.
         peer: SocketAddr,
     },
-    /// A frame does not come from the other side.
+    /// A frame's authentication code is wrong.
     #[error(
-        "a frame from {peer} was not made by the gdr there, or not as its next one: something between the two machines changed it; nothing it said is used"
+        "a frame from {peer} has a wrong authentication code: something between the two machines changed, repeated or left out a frame; check the network"
     )]
     Forged {
         /// The other side.
@@ -169,7 +173,7 @@ pub enum Error {
     },
     /// The file to meet by cannot be written, or said nothing of use in time.
     #[error(
-        "the two processes cannot meet by {}: {why}; it must be in a directory that both machines see, and this user's alone; or give both a secret: export {SECRET_VARIABLE}=$(openssl rand -hex 32) before srun (mpirun of Open MPI: and -x {SECRET_VARIABLE})",
+        "the two processes cannot meet by {}: {why}; it must be in a directory of this user's own that both machines see; or give both a secret: export {SECRET_VARIABLE}=$(openssl rand -hex 32) before srun (mpirun of Open MPI: and -x {SECRET_VARIABLE})",
         .path.display()
     )]
     File {

@@ -1,6 +1,6 @@
 //! A shared file as the meeting point of two processes that know nothing of each other's machine: rank 0 listens on a port
-//! that is free and writes where, with a secret, and rank 1 waits for the file. What an earlier run left there is not believed,
-//! and neither is what another user wrote.
+//! that is free and writes its address and a secret, and rank 1 waits for the file. A file that an earlier run left, or that another
+//! user wrote, is not used.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -25,9 +25,9 @@ use crate::probe::random::random;
 
 /// How often it is looked for.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a server that a file names may take: it may be an earlier run's.
+/// How long the server that a file names may take to answer: the file may be an earlier run's.
 const ANSWER: Duration = Duration::from_secs(3);
-/// What stands in the file for nothing.
+/// A word of the file that is not known.
 const NOTHING: &str = "-";
 
 /// What the file says, in one line: `host port secret job`.
@@ -37,7 +37,7 @@ pub struct Meeting {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// What rank 1 must know to be taken; `-` in the file where both were given it otherwise.
+    /// The secret; `-` in the file if both ranks have it from elsewhere.
     pub secret: Option<Secret>,
     /// The launcher's name for this run, where it has one; `-` in the file where not.
     pub job: Option<String>,
@@ -104,7 +104,7 @@ fn word(name: &str) -> String {
     }
 }
 
-/// Whether the file must be this user's alone.
+/// Whether the file holds a secret.
 fn privacy(given: Option<&Secret>) -> Privacy {
     match given {
         Some(_) => Privacy::NotNeeded,
@@ -112,8 +112,8 @@ fn privacy(given: Option<&Secret>) -> Privacy {
     }
 }
 
-/// The directory of a path, opened and found safe, and the last component.
-fn opened(path: &Path, privacy: Privacy) -> io::Result<(OwnedFd, &OsStr)> {
+/// Opens the directory of a path, checks it, and returns it with the file's name.
+fn open_directory(path: &Path, privacy: Privacy) -> io::Result<(OwnedFd, &OsStr)> {
     let name = path
         .file_name()
         .ok_or_else(|| io::Error::other("it is not a file's name"))?;
@@ -129,7 +129,7 @@ fn opened(path: &Path, privacy: Privacy) -> io::Result<(OwnedFd, &OsStr)> {
     Ok((folder, name))
 }
 
-/// Rank 0: writes where it is, and takes the file away again once it is met.
+/// Rank 0: writes its address, and removes the file once rank 1 is connected.
 fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     job: Option<String>,
@@ -175,12 +175,12 @@ fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 
 fn system(error: impl std::fmt::Display) -> Error {
     Error::System {
-        what: "no secret can be made".to_owned(),
+        what: "no secret can be generated".to_owned(),
         why: error.to_string(),
     }
 }
 
-/// A file that is taken away when it is no longer wanted, if it is still the same.
+/// The meeting file. It is removed on drop, if its text is still the same.
 struct Written {
     folder: OwnedFd,
     name: OsString,
@@ -188,16 +188,16 @@ struct Written {
 }
 
 impl Written {
-    /// Writes it beside its place, for its owner alone, and moves it there: nobody reads half of it.
+    /// Writes a temporary file of mode 0600 and renames it, so that nobody reads a part of it.
     fn new(path: &Path, text: String, privacy: Privacy) -> io::Result<Self> {
-        let (folder, name) = opened(path, privacy)?;
+        let (folder, name) = open_directory(path, privacy)?;
         let number = random::<8>()?;
         let beside: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
         let beside = format!(".gdr-{beside}");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&folder, &beside, flags, Mode::RUSR | Mode::WUSR)?;
         let write = || {
-            // Before there is a secret in it.
+            // Before the secret is written.
             if privacy == Privacy::Required {
                 private::check_written(&file)?;
             }
@@ -207,7 +207,7 @@ impl Written {
             Ok(rustix::fs::renameat(&folder, &beside, &folder, name)?)
         };
         write().inspect_err(|_: &io::Error| {
-            // Nothing can be done about what cannot be removed either.
+            // Ignored: the first error says more.
             let _ = rustix::fs::unlinkat(&folder, &beside, AtFlags::empty());
         })?;
         Ok(Self {
@@ -222,7 +222,7 @@ impl Drop for Written {
     fn drop(&mut self) {
         let now = private::read(&self.folder, Path::new(&self.name), Links::Refuse, Privacy::NotNeeded);
         if now.is_ok_and(|text| text == self.text) {
-            // What is left is stale, and not believed.
+            // Ignored: nobody listens at the address in a file that is left.
             let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }
@@ -236,6 +236,15 @@ fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
+    // An unsafe directory does not become a safe one: waiting is of no use.
+    if let Err(error) = open_directory(path, privacy(given))
+        && error.kind() == io::ErrorKind::Other
+    {
+        return Err(Error::File {
+            path: PathBuf::from(path),
+            why: format!("it is not used ({error})"),
+        });
+    }
     let mut told = String::new();
     loop {
         let why = match look(path, job, given) {
@@ -265,11 +274,11 @@ fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     }
 }
 
-/// What the file says now, and the secret; an error says why that is nothing to go by.
+/// Reads the file: where rank 0 is, and the secret. An error says why the file is not used.
 fn look(path: &Path, job: Option<&str>, given: Option<&Secret>) -> Result<(Meeting, Secret), String> {
     let privacy = privacy(given);
     let read = || {
-        let (folder, name) = opened(path, privacy)?;
+        let (folder, name) = open_directory(path, privacy)?;
         private::read(&folder, Path::new(name), Links::Refuse, privacy)
     };
     let text = read().map_err(|error: io::Error| match error.kind() {

@@ -1,5 +1,5 @@
-//! What follows the handshake: frames of at most 64 KiB, each with a code over its number and its bytes that only the other end can
-//! have made. One that was changed, left out, repeated or made by somebody else is an error. No socket is known here.
+//! The frames that follow the handshake: payloads of at most 64 KiB, each with an authentication code over its number and its bytes. A
+//! frame that was changed, left out, repeated or made by somebody else is an error. This module knows no sockets.
 //!
 //! A frame is the length of its payload (four bytes, big endian), the payload, and 32 bytes: HMAC-SHA256, by the key of this
 //! direction, over the frame's number (eight bytes, from 0), the length and the payload.
@@ -20,7 +20,7 @@ pub struct FrameWriter {
     number: u64,
 }
 
-/// Takes the frames of one direction from bytes as they come.
+/// Takes the frames of one direction from the bytes that arrive.
 pub struct FrameReader {
     key: Hmac<Sha256>,
     number: u64,
@@ -29,12 +29,12 @@ pub struct FrameReader {
     start: usize,
 }
 
-/// Why what came is not the next frame.
+/// Why the bytes are not the next frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
-    /// It is longer than frames are.
+    /// The frame is longer than [`LONGEST`].
     TooLong,
-    /// The other end did not make it, or not as the next one.
+    /// The other end did not make it, or not as its next one.
     Forged,
 }
 
@@ -54,7 +54,7 @@ impl FrameWriter {
         }
     }
 
-    /// The next frame; nothing where the payload is too long.
+    /// The next frame; none where the payload is too long.
     pub fn frame(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let length = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= LONGEST)?;
         let length = length.to_be_bytes();
@@ -75,7 +75,7 @@ impl FrameReader {
         }
     }
 
-    /// Takes what came. Whoever takes each frame before the next bytes keeps no more than a frame and those bytes.
+    /// Adds bytes that arrived. A caller that takes all frames before it adds more keeps at most one frame and those bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.start);
         self.start = 0;
@@ -95,7 +95,7 @@ impl FrameReader {
             return Ok(None);
         };
         let (payload, said) = whole.split_at(bytes);
-        // In a time that does not depend on the code.
+        // Compares in constant time.
         code(&self.key, self.number, *length, payload)
             .verify_slice(said)
             .map_err(|_| FrameError::Forged)?;
@@ -105,7 +105,7 @@ impl FrameReader {
         Ok(Some(payload))
     }
 
-    /// How much is kept.
+    /// Bytes that no frame was made of yet.
     pub fn kept(&self) -> usize {
         self.bytes.len() - self.start
     }

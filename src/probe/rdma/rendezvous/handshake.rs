@@ -1,4 +1,4 @@
-//! Both ends prove that they know the secret before anything else is said, without saying it. No socket is known here.
+//! The handshake: both ends prove that they know the secret, without sending it. This module knows no sockets.
 //!
 //! Each message is 40 bytes: `gdr`, a letter that says which it is, the protocol's number (big endian), and 32 bytes.
 //!
@@ -9,9 +9,9 @@
 //! | client | `p` | HMAC-SHA256 over label 1, the protocol and both nonces, by the secret |
 //! | server | `q` | the same over label 2 |
 //!
-//! The label makes a proof of one end useless as a proof of the other, and the nonces make it useless in any other connection.
-//! The keys of what follows are made in the same way with labels 3 (client to server) and 4. Whatever is wrong with what a
-//! client sends, the server answers the eight bytes `gdrn` and its protocol's number, and nothing more.
+//! The label makes one end's proof useless as the other's (reflection), and the nonces make it useless in another connection
+//! (replay). The keys of the frames that follow come from the same function with labels 3 (client to server) and 4. Whatever is wrong
+//! with a client's message, the server answers the eight bytes `gdrn` and its protocol's number, and nothing more.
 
 use std::io;
 
@@ -47,7 +47,7 @@ enum Label {
     ServerFrames = 4,
 }
 
-/// Both directions of a connection whose ends have proved the secret to each other.
+/// Both directions of an authenticated connection.
 pub struct Session {
     /// What this end sends.
     pub writer: FrameWriter,
@@ -55,32 +55,32 @@ pub struct Session {
     pub reader: FrameReader,
 }
 
-/// Why the other end is not let in, or is not what was looked for.
+/// Why the handshake failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
-    /// Its bytes are not those of gdr.
+    /// The other end is not gdr.
     Foreign,
     /// It speaks another protocol.
     Protocol(u32),
-    /// It does not know the secret.
+    /// It did not prove the secret.
     Secret,
-    /// It is a server, and said no.
+    /// It is a server that rejected this client.
     No,
 }
 
-/// What follows from what has come.
+/// What to do next.
 pub enum Next {
-    /// More has to come.
+    /// Read more.
     Wait,
-    /// This goes to the other end, and then more has to come.
+    /// Send this, then read more.
     Send([u8; MESSAGE]),
-    /// The other end knows the secret. A server sends this, a client nothing.
+    /// The other end proved the secret. A server sends this first; a client sends nothing.
     Done(Option<[u8; MESSAGE]>, Box<Session>),
-    /// It is over.
+    /// Close the connection.
     Rejected(Rejection),
 }
 
-/// What a server answers to whatever is wrong.
+/// A server's answer to every client that it rejects.
 pub fn no() -> [u8; HEAD] {
     head(NO)
 }
@@ -106,7 +106,7 @@ pub fn hmac(key: &[u8; BODY]) -> Hmac<Sha256> {
     Hmac::new(&block.into())
 }
 
-/// A message as it comes, in pieces of any size; no byte beyond it is taken.
+/// A message that arrives in pieces of any size. No byte beyond it is read.
 struct Incoming {
     letter: u8,
     bytes: [u8; MESSAGE],
@@ -126,7 +126,7 @@ impl Incoming {
         &mut self.bytes[self.filled..]
     }
 
-    /// The body, once all of it has come; the first wrong byte is an error at once.
+    /// The body, once it is complete. The first wrong byte of the head is an error at once.
     fn received(&mut self, count: usize) -> Result<Option<[u8; BODY]>, Rejection> {
         self.filled = (self.filled + count).min(MESSAGE);
         let bytes = &self.bytes[..self.filled];
@@ -179,7 +179,7 @@ impl Keys {
         self.mac(label).finalize().into_bytes().into()
     }
 
-    /// In a time that does not depend on the proof.
+    /// Compares in constant time.
     fn check(&self, label: Label, proof: &[u8; BODY]) -> Result<(), Rejection> {
         self.mac(label).verify_slice(proof).map_err(|_| Rejection::Secret)
     }
@@ -192,14 +192,14 @@ impl Keys {
     }
 }
 
-/// The server's part: the client proves first, so that who does not know the secret sees no proof.
+/// The server's side. The client proves first, so that a client without the secret gets no proof.
 pub struct ServerHandshake {
     keys: Keys,
     incoming: Incoming,
 }
 
 impl ServerHandshake {
-    /// Waits for a client's nonce.
+    /// Begins with a nonce of its own.
     pub fn new(secret: &Secret) -> io::Result<Self> {
         Ok(Self {
             keys: Keys {
@@ -211,22 +211,22 @@ impl ServerHandshake {
         })
     }
 
-    /// Where the next bytes go: as many as are still to come before this end answers.
+    /// Where to read the next bytes to: as many as are missing until this end answers.
     pub fn room(&mut self) -> &mut [u8] {
         self.incoming.room()
     }
 
-    /// Whether a byte has come.
+    /// Whether the client has sent anything.
     pub fn has_begun(&self) -> bool {
         self.incoming.filled > 0 || self.incoming.letter != CLIENT_NONCE
     }
 
-    /// What has come of the message that is under way.
+    /// The received part of the current message.
     pub fn begun(&self) -> &[u8] {
         &self.incoming.bytes[..self.incoming.filled]
     }
 
-    /// So many bytes have come.
+    /// Handles so many bytes, which were read to [`room`](Self::room).
     pub fn received(&mut self, count: usize) -> Next {
         let body = match self.incoming.received(count) {
             Ok(None) => return Next::Wait,
@@ -248,14 +248,14 @@ impl ServerHandshake {
     }
 }
 
-/// The client's part.
+/// The client's side.
 pub struct ClientHandshake {
     keys: Keys,
     incoming: Incoming,
 }
 
 impl ClientHandshake {
-    /// With what is sent first.
+    /// Begins, with the message to send first.
     pub fn new(secret: &Secret) -> io::Result<(Self, [u8; MESSAGE])> {
         let nonce = random()?;
         let handshake = Self {
@@ -269,17 +269,17 @@ impl ClientHandshake {
         Ok((handshake, message(CLIENT_NONCE, &nonce)))
     }
 
-    /// Where the next bytes go.
+    /// Where to read the next bytes to.
     pub fn room(&mut self) -> &mut [u8] {
         self.incoming.room()
     }
 
-    /// What has come of the message that is under way.
+    /// The received part of the current message.
     pub fn begun(&self) -> &[u8] {
         &self.incoming.bytes[..self.incoming.filled]
     }
 
-    /// So many bytes have come.
+    /// Handles so many bytes, which were read to [`room`](Self::room).
     pub fn received(&mut self, count: usize) -> Next {
         let body = match self.incoming.received(count) {
             Ok(None) => return Next::Wait,

@@ -1,5 +1,5 @@
-//! The server: it waits for the one client that knows the secret, and says no to everybody else. What a client can have of it
-//! before it has proved the secret is bounded: a few sockets, 40 bytes each, for two seconds.
+//! The server: it waits for the one client that proves the secret, and rejects all others. Before a client has proved the secret,
+//! what it costs is bounded: 16 sockets, 40 bytes each, for two seconds.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -22,9 +22,9 @@ use super::{Conditions, is_exposed};
 const SLICE: Duration = Duration::from_millis(50);
 /// How long a client may take to prove the secret.
 pub const PROOF: Duration = Duration::from_secs(2);
-/// So many clients prove it at a time; where another comes, one of them goes.
+/// Clients that may be proving the secret at once. Another one takes the place of one of them.
 const PENDING: usize = 16;
-/// Rejected clients are reported no more often.
+/// Time between two reports of rejected clients.
 const REPORTS: Duration = Duration::from_secs(10);
 
 /// A port that is listened on.
@@ -39,20 +39,20 @@ pub struct Listener {
 struct Pending {
     stream: TcpStream,
     address: SocketAddr,
-    /// None once it was told no: its end is waited for, so that it reads that.
+    /// None after the client was rejected. The socket stays open until the client has read the answer.
     handshake: Option<ServerHandshake>,
     since: Instant,
 }
 
-/// What came of what a client sent.
+/// What a client's bytes led to.
 enum Heard {
-    /// Nothing yet.
+    /// More bytes are needed.
     Waiting,
     /// It is the peer.
     Peer(Box<Session>),
-    /// It is not, and why.
+    /// It is rejected, for this reason.
     Rejected(String),
-    /// It is gone, and was rejected before.
+    /// It was rejected before, and has closed the connection.
     Gone,
 }
 
@@ -92,7 +92,7 @@ impl Listener {
         self.address
     }
 
-    /// Waits for the peer; who else comes is told no. Nobody is listened to any more once there is a peer.
+    /// Waits for the peer and rejects all other clients. The port is closed when this returns.
     pub fn accept<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         self,
         terms: &Conditions<'a>,
@@ -109,7 +109,7 @@ impl Listener {
                 return Err(Error::NobodyCame {
                     address: self.address,
                     waited: begun.elapsed(),
-                    rejected: rejected.in_words(),
+                    rejected: rejected.describe(),
                 });
             }
             self.wait(&pending);
@@ -130,27 +130,30 @@ impl Listener {
         }
     }
 
-    /// Takes who has come, as many as there are places; where all are taken, one goes for each.
+    /// Accepts new clients. Where all places are taken, each takes the place of an earlier one.
     fn admit(&self, pending: &mut Vec<Pending>, rejected: &mut Rejected) -> Result<(), Error> {
         for _ in 0..PENDING {
             let (stream, address) = match self.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     if !again(&error) {
-                        // No more descriptors, most likely: trying on at once helps nobody.
+                        // Most likely no descriptor is left: retrying at once would spin.
                         std::thread::sleep(SLICE);
                     }
                     return Ok(());
                 }
             };
             if pending.len() >= PENDING {
-                let gone = pending.remove(least_promising(pending));
+                let gone = pending.remove(choose_evicted(pending));
                 if gone.handshake.is_some() {
-                    rejected.add(gone.address, "others came before it proved the secret".to_owned());
+                    rejected.add(
+                        gone.address,
+                        "other clients took its place before it proved the secret".to_owned(),
+                    );
                 }
             }
             let handshake = ServerHandshake::new(&self.secret).map_err(|error| Error::System {
-                what: "a connection cannot be proved".to_owned(),
+                what: "a client's secret cannot be checked".to_owned(),
                 why: error.to_string(),
             })?;
             if stream.set_nonblocking(true).is_ok() {
@@ -167,7 +170,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Waits a little for somebody to come, or to say something.
+    /// Waits a little for a new client, or for bytes of one that is pending.
     fn wait(&self, pending: &[Pending]) {
         let mut waiting: Vec<PollFd<'_>> = pending
             .iter()
@@ -178,9 +181,9 @@ impl Listener {
     }
 }
 
-/// Who goes where another comes: who was told no, then who has said nothing, then who comes from the address that has most of
-/// the places, the oldest first. So one machine that opens many connections takes places from itself alone.
-fn least_promising(pending: &[Pending]) -> usize {
+/// The client whose place a new one takes: one that was rejected, else one that has sent nothing, else one of the address with
+/// the most places, the oldest first. So one machine that opens many connections loses its own places only.
+fn choose_evicted(pending: &[Pending]) -> usize {
     let from = |ip: IpAddr| pending.iter().filter(|other| other.address.ip() == ip).count();
     let rank = |pending: &Pending| {
         let has_begun = pending.handshake.as_ref().is_some_and(ServerHandshake::has_begun);
@@ -196,7 +199,7 @@ fn least_promising(pending: &[Pending]) -> usize {
 }
 
 impl Pending {
-    /// What it has said by now. No byte that is not the next of the handshake is read from one that may be the peer.
+    /// Reads what the client has sent: from one that may be the peer, no byte beyond the next message of the handshake.
     fn hear(&mut self) -> Heard {
         let late = self.since.elapsed() >= PROOF;
         let Some(handshake) = &mut self.handshake else {
@@ -220,7 +223,7 @@ impl Pending {
                     false => self.reject(UNSENT.to_owned()),
                 },
                 Next::Rejected(rejection) => {
-                    let why = in_words(rejection, handshake.begun());
+                    let why = describe(rejection, handshake.begun());
                     self.reject(why)
                 }
             },
@@ -230,26 +233,26 @@ impl Pending {
         }
     }
 
-    /// Tells it no, and nothing more.
+    /// Sends the answer that all rejected clients get.
     fn reject(&mut self, why: String) -> Heard {
         self.handshake = None;
-        // It may be gone already.
+        // The client may have closed the connection already.
         let _ = self.send(&no());
         let _ = self.stream.shutdown(Shutdown::Write);
         Heard::Rejected(why)
     }
 
-    /// A few bytes, for which a new connection has room.
+    /// Sends a few bytes, for which the buffer of a new connection has room.
     fn send(&self, bytes: &[u8]) -> bool {
         matches!((&self.stream).write(bytes), Ok(count) if count == bytes.len())
     }
 }
 
 const LATE: &str = "it did not prove the secret in time";
-const UNSENT: &str = "it takes no answer";
+const UNSENT: &str = "it could not be answered";
 
-/// Why a client was told no. Of what it sent no byte is shown.
-fn in_words(rejection: Rejection, begun: &[u8]) -> String {
+/// Why a client is rejected. No byte that it sent is part of the text.
+fn describe(rejection: Rejection, begun: &[u8]) -> String {
     match rejection {
         Rejection::Foreign | Rejection::No => match protocol_of(begun) {
             Some(name) => format!("it is not gdr, but {name}"),
@@ -262,7 +265,7 @@ fn in_words(rejection: Rejection, begun: &[u8]) -> String {
     }
 }
 
-/// Those who came and were told no: the first is reported at once, the others together, now and then.
+/// Rejected clients: the first is reported at once, later ones together, at most once in [`REPORTS`].
 #[derive(Default)]
 struct Rejected {
     count: u64,
@@ -290,8 +293,8 @@ impl Rejected {
         self.at = Some(Instant::now());
     }
 
-    /// What goes after "nobody came".
-    fn in_words(&self) -> String {
+    /// Words that follow "no client".
+    fn describe(&self) -> String {
         match (self.count, &self.last) {
             (1, Some((address, why))) => format!(" but one that was rejected ({address}: {why})"),
             (count, Some((address, why))) => {

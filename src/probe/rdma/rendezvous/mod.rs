@@ -43,18 +43,17 @@ use std::time::Instant;
 /// The port where one side listens if nothing else is asked for: the one after perftest's.
 pub const DEFAULT_PORT: u16 = 18516;
 
-/// Where one side listens if nothing else is asked for: this machine alone. A program that opens a port to whoever
-/// reaches the machine does so because somebody asked for it.
+/// Where a server without a secret listens: only this machine reaches it.
 pub fn default_listen() -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT)
 }
 
-/// Whether something would be open to other machines without a secret.
+/// Whether other machines could connect without a secret.
 pub fn is_exposed(ip: IpAddr, secret: &Secret) -> bool {
     secret.is_none() && !ip.to_canonical().is_loopback()
 }
 
-/// How long a rendezvous may take.
+/// When a rendezvous ends.
 #[derive(Clone)]
 pub struct Conditions<'a> {
     /// When to give up.

@@ -1,5 +1,5 @@
-//! Files that hold a secret: read only where their owner is this user and nobody else may read or write them. Owner and mode are
-//! those of the open descriptor, so that no other file can be put in their place between the check and the read.
+//! Files that hold a secret: they are read only if they belong to this user and nobody else may read or write them. The checks use
+//! the open descriptor, so that nobody can exchange the file between the check and the read.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -20,9 +20,9 @@ const STICKY: u32 = 0o1000;
 /// Whether the last component of a path may be a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// It may: somebody named the path.
+    /// It may: the user named the path.
     Follow,
-    /// It may not: the path can be guessed.
+    /// It may not: others can guess the path.
     Refuse,
 }
 
@@ -31,17 +31,17 @@ pub enum Links {
 pub enum Privacy {
     /// The file holds a secret.
     Required,
-    /// It holds nothing that others could not know or say.
+    /// It holds no secret.
     NotNeeded,
 }
 
-/// The text of a file, below a directory that is open or where the path says.
+/// Reads a file, relative to an open directory.
 pub fn read(directory: impl AsFd, path: &Path, links: Links, privacy: Privacy) -> io::Result<String> {
     let nofollow = match links {
         Links::Follow => OFlags::empty(),
         Links::Refuse => OFlags::NOFOLLOW,
     };
-    // A pipe of that name must not be waited for.
+    // Opening a FIFO must not block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | nofollow;
     let file = match rustix::fs::openat(directory, path, flags, Mode::empty()) {
         Err(rustix::io::Errno::LOOP) if links == Links::Refuse => {
@@ -61,7 +61,7 @@ pub fn read(directory: impl AsFd, path: &Path, links: Links, privacy: Privacy) -
     Ok(text)
 }
 
-/// Whether a file that was written is this user's alone: a file system may have owners and modes of its own.
+/// Checks a file that this process made: a file system may have owners and modes of its own.
 pub fn check_written(file: impl AsFd) -> io::Result<()> {
     check(&rustix::fs::fstat(file)?)
 }
@@ -83,8 +83,8 @@ fn check(stat: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether nobody else can exchange this user's files in a directory. Where others may write it must be sticky, and be root's or
-/// this user's: its owner could rename files that are not his.
+/// Checks that nobody else can exchange this user's files in a directory. If everybody may write to it, it must be sticky and belong to
+/// root or this user, because the owner of a directory can rename all files in it.
 pub fn check_directory(directory: impl AsFd) -> io::Result<()> {
     let stat = rustix::fs::fstat(directory)?;
     if stat.st_mode & OTHERS_WRITE == 0 {

@@ -1,5 +1,5 @@
-//! The secret that the two processes of a run share: whoever has it is the peer. It comes from a file or from the environment,
-//! never from an argument, which every user of the machine sees.
+//! The secret that the two processes of a run share: who proves it is the peer. It comes from a file or from the environment, never
+//! from an argument, because every user of the machine sees arguments.
 
 use std::fmt;
 use std::io;
@@ -13,17 +13,17 @@ use crate::probe::random::random;
 /// The variable that may hold a secret.
 pub const SECRET_VARIABLE: &str = "GDR_PROBE_SECRET";
 
-/// Bytes of a secret: as many as HMAC-SHA256 has use for.
+/// Bytes of a secret: as many as SHA-256 gives.
 const BYTES: usize = 32;
 
-/// What both processes know and nobody else does.
+/// A secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; BYTES]);
 
 /// Why there is no secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The file cannot be read, or others can.
+    /// The file cannot be read, or others may read or write it.
     #[error("the secret file {} is not used: {source}", .path.display())]
     File {
         /// The file.
@@ -31,29 +31,29 @@ pub enum SecretError {
         /// What is wrong with it.
         source: io::Error,
     },
-    /// What is there is not a secret.
+    /// The text is not a secret.
     #[error(
-        "{whence} holds no secret: one is {} hexadecimal digits, as gdr probe rdma --listen prints it, or openssl rand -hex {BYTES}",
+        "{source_name} holds no secret: one is {} hexadecimal digits, as gdr probe rdma --listen prints it, or openssl rand -hex {BYTES}",
         BYTES * 2
     )]
     Format {
         /// The file or the variable.
-        whence: String,
+        source_name: String,
     },
 }
 
 impl Secret {
-    /// One that nobody can guess.
+    /// Makes a random one.
     pub fn generate() -> io::Result<Self> {
         random().map(Self)
     }
 
-    /// The one that stands for none: everybody knows it.
+    /// The value that stands for no secret.
     pub fn none() -> Self {
         Self([0; BYTES])
     }
 
-    /// Whether everybody knows it.
+    /// Whether it stands for no secret.
     pub fn is_none(&self) -> bool {
         self.0 == [0; BYTES]
     }
@@ -79,7 +79,7 @@ impl Secret {
             source,
         })?;
         Self::parse(text.trim()).ok_or_else(|| SecretError::Format {
-            whence: format!("the file {}", path.display()),
+            source_name: format!("the file {}", path.display()),
         })
     }
 
@@ -90,7 +90,7 @@ impl Secret {
         };
         let secret = value.to_str().and_then(|text| Self::parse(text.trim()));
         secret.map(Some).ok_or_else(|| SecretError::Format {
-            whence: format!("the environment variable {SECRET_VARIABLE}"),
+            source_name: format!("the environment variable {SECRET_VARIABLE}"),
         })
     }
 
@@ -105,7 +105,7 @@ impl Secret {
     }
 }
 
-/// What is printed by accident tells nothing.
+/// Debug output does not contain the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(if self.is_none() { "Secret(none)" } else { "Secret(…)" })

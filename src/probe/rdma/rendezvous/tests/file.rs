@@ -78,7 +78,9 @@ fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
         "{error}"
     );
     assert!(
-        error.to_string().contains("in a directory that both machines see"),
+        error
+            .to_string()
+            .contains("in a directory of this user's own that both machines see"),
         "{error}"
     );
     assert!(!path.exists());
