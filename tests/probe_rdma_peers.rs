@@ -9,9 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gdr::probe::rdma::rendezvous::{ClientHandshake, Conditions, Link, MESSAGE, Next, Secret, connect};
+use gdr::probe::rdma::rendezvous::{ClientHandshake, Conditions, Link, Listener, MESSAGE, Next, Secret, connect};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{TestCaseError, TestRunner};
 use serde_json::{Value, json};
 use support::{Invitation, Side};
 
@@ -331,60 +331,105 @@ fn said() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// A peer that knows the secret says anything, in an order that may make sense: this side ends soon after it is gone, with a report
-/// and no child left, and never by a panic. `GDR_PEERS=200` tries more.
-#[test]
-fn a_liar_that_knows_the_secret_ends_this_side_and_no_worse() {
+/// What a liar says: what each run begins with, or not, and then anything.
+fn lies(usual: &[Value]) -> impl Strategy<Value = (Vec<Value>, bool, u64)> {
+    let usual = prop_oneof![3 => Just(usual.to_vec()), 1 => Just(Vec::new())];
+    let lies = prop::collection::vec(said(), 0..20);
+    (usual, lies, any::<bool>(), 0u64..1500).prop_map(|(usual, lies, bye, wait)| ([usual, lies].concat(), bye, wait))
+}
+
+/// So many tries; `GDR_PEERS=200` asks for more.
+fn runner() -> TestRunner {
     let cases = std::env::var("GDR_PEERS").ok().and_then(|cases| cases.parse().ok());
-    let mut runner = TestRunner::new(ProptestConfig {
-        cases: cases.unwrap_or(12),
+    TestRunner::new(ProptestConfig {
+        cases: cases.unwrap_or(10),
         max_shrink_iters: 20,
         failure_persistence: None,
         ..ProptestConfig::default()
-    });
-    let begins = prop_oneof![3 => Just(true), 1 => Just(false)];
-    let lies = (begins, prop::collection::vec(said(), 0..20), any::<bool>(), 0u64..1500);
-    let told = runner.run(&lies, |(begins, lies, says_bye, wait)| {
-        let (listens, invitation) = Side::listening(&json!({}), &["--library-timeout", "3"]);
-        let link = met(&invitation);
-        let usual = [
-            json!({"has": {"host": "liar", "ends": [{"subject": "x", "limit": null}]}}),
-            json!({"begin": {"number": 0, "subject": "x", "end": 0, "room": 8}}),
-        ];
-        for word in usual.iter().filter(|_| begins).chain(&lies) {
-            // It may have ended already.
-            if link.send(word).is_err() {
-                break;
-            }
+    })
+}
+
+/// Lies to a side: it ends soon after the liar is gone, with a report and no child left, and never by a panic.
+fn lie(side: Side, link: Link<'static, Value>, words: &[Value], bye: bool, wait: u64) -> Result<(), TestCaseError> {
+    for word in words {
+        // It may have ended already.
+        if link.send(word).is_err() {
+            break;
         }
-        std::thread::sleep(Duration::from_millis(wait));
-        let inner = listens.inner();
-        let most = kilobytes(listens.id(), "VmHWM");
-        prop_assert!(most.is_none_or(|most| most < 100 << 10), "{most:?} kB");
-        let begun = Instant::now();
-        match says_bye {
-            true => drop(link.bye()),
-            false => drop(link),
-        }
-        let ended = listens.end();
-        prop_assert!(begun.elapsed() < SOON + BUSY, "{:?}", begun.elapsed());
+    }
+    std::thread::sleep(Duration::from_millis(wait));
+    let inner = side.inner();
+    let most = kilobytes(side.id(), "VmHWM");
+    prop_assert!(most.is_none_or(|most| most < 100 << 10), "{most:?} kB");
+    let begun = Instant::now();
+    match bye {
+        true => drop(link.bye()),
+        false => drop(link),
+    }
+    let ended = side.end();
+    prop_assert!(begun.elapsed() < SOON + BUSY, "{:?}", begun.elapsed());
+    prop_assert!(
+        [0, 1].contains(&ended.code),
+        "{} {} {}",
+        ended.code,
+        ended.out,
+        ended.err
+    );
+    prop_assert!(ended.out.contains("gdr probe rdma"), "{} {}", ended.out, ended.err);
+    prop_assert!(ended.out.chars().all(|c| !c.is_control()), "{:?}", ended.out);
+    if let Some(inner) = inner {
+        let status = fs::read_to_string(format!("/proc/{}/stat", inner.as_raw_nonzero())).unwrap_or_default();
         prop_assert!(
-            [0, 1].contains(&ended.code),
-            "{} {} {}",
-            ended.code,
-            ended.out,
-            ended.err
+            status.is_empty() || status.contains(") Z "),
+            "a child is left: {status}"
         );
-        prop_assert!(ended.out.contains("gdr probe rdma"), "{} {}", ended.out, ended.err);
-        prop_assert!(ended.out.chars().all(|c| !c.is_control()), "{:?}", ended.out);
-        if let Some(inner) = inner {
-            let status = fs::read_to_string(format!("/proc/{}/stat", inner.as_raw_nonzero())).unwrap_or_default();
-            prop_assert!(
-                status.is_empty() || status.contains(") Z "),
-                "a child is left: {status}"
-            );
-        }
-        Ok(())
+    }
+    Ok(())
+}
+
+const SHORT: [&str; 2] = ["--library-timeout", "3"];
+
+#[test]
+fn a_client_that_knows_the_secret_and_lies_ends_the_server_and_no_worse() {
+    let usual = [
+        json!({"has": {"host": "liar", "ends": [{"subject": "x", "limit": null}]}}),
+        json!({"begin": {"number": 0, "subject": "x", "end": 0, "room": 8}}),
+    ];
+    let told = runner().run(&lies(&usual), |(words, bye, wait)| {
+        let (listens, invitation) = Side::listening(&json!({}), &SHORT);
+        let link = met(&invitation);
+        lie(listens, link, &words, bye, wait)
+    });
+    told.expect("no lie does harm");
+}
+
+#[test]
+fn a_server_that_knows_the_secret_and_lies_ends_the_client_and_no_worse() {
+    let usual = [
+        json!({"has": {"host": "liar", "ends": [{"subject": "x", "limit": null}]}}),
+        json!({"say": [0, {"offer": {
+            "lid": 1, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 4096,
+            "staged": false, "pinned": false, "seen": true, "simulated": false,
+        }}]}),
+        json!({"say": [0, {"pairs": [
+            [{"queue_pair": 1, "first_packet": 1, "qkey": 1}], {"address": 4096, "rkey": 1},
+        ]}]}),
+        json!({"say": [0, "ready"]}),
+    ];
+    let told = runner().run(&lies(&usual), |(words, bye, wait)| {
+        let secret = Secret::generate().expect("random bytes");
+        let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), &secret).expect("a port");
+        let invitation = Invitation {
+            secret: secret.text(),
+            address: listener.address().to_string(),
+        };
+        let leads = Side::invited(&invitation, &json!({}), &SHORT);
+        let terms = Conditions {
+            until: Instant::now() + Duration::from_secs(60),
+            interrupted: &|| false,
+        };
+        let link = listener.accept(&terms, &mut |_| {}).expect("a link");
+        lie(leads, link, &words, bye, wait)
     });
     told.expect("no lie does harm");
 }
