@@ -266,6 +266,7 @@ fn step() -> BoxedStrategy<Value> {
         1 => (kind(), number(), number(), time()).prop_map(|(kind, bytes, count, time)| {
             json!({"turns": {"kind": kind, "bytes": bytes, "count": count, "time": time}})
         }),
+        1 => Just(json!("disconnect")),
         1 => Just(json!("end")),
     ]
     .boxed()

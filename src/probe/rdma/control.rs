@@ -145,8 +145,10 @@ pub struct Flow {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Connect for a test case. What was made for the last one is destroyed.
+    /// Connect for a test case.
     Connect(Purpose),
+    /// Destroy what was made for the test case, and say that it is done.
+    Disconnect,
     /// So many bytes of a pattern are moved once, and compared.
     Verify {
         /// How.

@@ -59,9 +59,13 @@ fn obey(
         let found = match step {
             Step::End => return Ok(()),
             Step::Connect(purpose) => {
-                // The old queue pairs and their memory region are destroyed before the new ones are made.
                 drop(connection.take());
                 connection = Some(Connection::new(end, purpose, room, &other, control)?);
+                continue;
+            }
+            Step::Disconnect => {
+                drop(connection.take());
+                control.tell(Message::Done)?;
                 continue;
             }
             Step::Verify { kind, bytes, seeds } => {

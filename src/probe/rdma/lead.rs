@@ -115,8 +115,19 @@ impl Leader<'_, '_> {
                 Duty::Staged(bytes) => self.staged(&mut joined, bytes),
             };
             done.map_err(|trouble| self.seen(trouble))?;
+            drop(joined);
+            self.disconnect()?;
         }
         Ok(self.control.tell(Message::Step(Step::End))?)
+    }
+
+    /// Waits until the other end has destroyed what it made for the test case: no rkey is valid any more.
+    fn disconnect(&mut self) -> Result<(), Trouble> {
+        self.control.tell(Message::Step(Step::Disconnect))?;
+        match heard(self.control, Duration::ZERO)? {
+            Message::Done => Ok(()),
+            _ => Err(Trouble::OutOfStep),
+        }
     }
 
     /// A failure, with the step that it befell.
