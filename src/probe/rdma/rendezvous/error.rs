@@ -173,7 +173,7 @@ pub enum Error {
     },
     /// The file to meet by cannot be written, or said nothing of use in time.
     #[error(
-        "the two processes cannot meet by {}: {why}; it must be in a directory of this user's own that both machines see; or give both a secret: export {SECRET_VARIABLE}=$(openssl rand -hex 32) before srun (mpirun of Open MPI: and -x {SECRET_VARIABLE})",
+        "the two processes cannot meet by {}: {why}; use a directory of this user's own that both machines see, or export {SECRET_VARIABLE}=$(openssl rand -hex 32) for both: then srun needs no file, and mpirun -x {SECRET_VARIABLE} any directory that both see",
         .path.display()
     )]
     File {

@@ -80,7 +80,7 @@ fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
     assert!(
         error
             .to_string()
-            .contains("in a directory of this user's own that both machines see"),
+            .contains("use a directory of this user's own that both machines see"),
         "{error}"
     );
     assert!(!path.exists());
