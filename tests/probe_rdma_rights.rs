@@ -1,11 +1,11 @@
-//! What `gdr probe rdma` opens of its memory to the other end, and for how long: as a simulated libibverbs.so.1 notes it.
+//! What `gdr probe rdma` opens of its memory to the other end, for how long, and what is in it: as simulated libraries note it.
 
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use fake_nvml_build::verbs;
+use fake_nvml_build::{Driver, cuda, verbs};
 use serde_json::{Value, json};
 use support::{Gdr, ended};
 
@@ -91,16 +91,16 @@ fn memory_is_open_to_one_operation_at_a_time_and_no_longer_than_its_test_case() 
 
 #[test]
 fn numbers_of_packets_and_keys_of_datagrams_are_other_ones_each_time() {
+    let runs = [notes(), notes()];
     let of = |key: &str, kind: Option<u64>| -> Vec<u64> {
-        let notes = notes();
         // Ready to send.
-        let ready = notes.iter().filter(|note| note["state"] == 3);
+        let ready = runs.iter().flatten().filter(|note| note["state"] == 3);
         let of_kind = ready.filter(|note| kind.is_none_or(|kind| note["kind"] == kind));
         of_kind.map(|note| note[key].as_u64().expect("a number")).collect()
     };
     // IBV_QPT_UD is 4.
     for (key, kind, bits) in [("sq_psn", None, 24), ("qkey", Some(4), 31)] {
-        let mut all = [of(key, kind), of(key, kind)].concat();
+        let mut all = of(key, kind);
         assert!(all.iter().all(|number| number >> bits == 0), "{key}: {all:x?}");
         let count = all.len();
         all.sort_unstable();
@@ -108,4 +108,45 @@ fn numbers_of_packets_and_keys_of_datagrams_are_other_ones_each_time() {
         // Two of a few dozen random numbers may be equal.
         assert!(count >= 4 && all.len() + 1 >= count, "{key}: {all:x?}");
     }
+}
+
+/// The names of the functions of both libraries that a probe of GPU memory calls, in order.
+fn calls() -> Vec<String> {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let log = directory.path().join("log");
+    let machine = |name: &str, of: &std::path::Path| {
+        let text = fs::read_to_string(of).expect("a machine");
+        let mut value: Value = serde_json::from_str(&text).expect("JSON");
+        value["log"] = json!(log);
+        let file = directory.path().join(name);
+        fs::write(&file, value.to_string()).expect("a file");
+        file
+    };
+    let libraries = [
+        verbs::build().expect("the simulated libibverbs"),
+        cuda::build(Driver::Current).expect("the simulated libcuda"),
+    ];
+    let gdr = Gdr::new()
+        .env(
+            "LD_LIBRARY_PATH",
+            std::env::join_paths(libraries).expect("no colon in a path"),
+        )
+        .env("FAKE_VERBS", machine("verbs.json", &verbs::machine("two")))
+        .env("FAKE_CUDA", machine("cuda.json", &cuda::machine("two")));
+    ended(
+        &gdr.args(["probe", "rdma", "--quick", "--size", "8", "--gpu", "0"])
+            .run(),
+        0,
+    );
+    let text = fs::read_to_string(&log).expect("a log");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn gpu_memory_is_cleared_before_a_card_can_reach_it() {
+    let calls = calls();
+    let first = |name: &str| calls.iter().position(|call| call.starts_with(name));
+    let registered = first("ibv_reg_").expect("memory is registered");
+    assert!(first("cuMemAlloc_v2").is_some_and(|at| at < registered), "{calls:?}");
+    assert!(first("cuMemsetD8").is_some_and(|at| at < registered), "{calls:?}");
 }
