@@ -904,7 +904,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__rdma)
-            opts="-d -v -h --gpu --sim --quick --full --size --profile --format --listen --rendezvous --device --far-device --gid-index --memory --road --all --qps --show-perftest --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --profile --format --listen --rendezvous --secret-file --no-secret --device --far-device --gid-index --memory --road --all --qps --show-perftest --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -931,6 +931,10 @@ _gdr() {
                     return 0
                     ;;
                 --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

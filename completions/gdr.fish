@@ -180,8 +180,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 curve\t'Bandwidth over size, drawn in the terminal'
 json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a picture'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l listen -d 'Wait for the other machine\'s gdr here [default: all addresses, port 18516]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l listen -d 'Wait for the other machine\'s gdr here, up to an hour [default: all addresses, port 18516]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l rendezvous -d 'Meet the other process of a launcher: slurm, mpi, or by a file that both machines see' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l secret-file -d 'Read the secret that both machines share from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s d -l device -d 'These cards, as in mlx5_0 or mlx5_0:1; several with commas [default: of each GPU the best one]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l far-device -d 'The far end is this port of this machine [default: the near one itself]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l gid-index -d 'The GID\'s index at every port [default: RoCE v2 with an IPv4 address first]' -r
@@ -202,6 +203,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l sim -d 'Try it without a GPU, on memory of this machine; every output says so'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l quick -d 'The most telling part, in less than 5 seconds for one GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l full -d 'Everything, and more exactly; a minute and more for one GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l no-secret -d 'Use no secret: for two processes on this machine, over its loopback; any of its users can connect'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l all -d 'Each GPU with each card, one figure each: what SYS costs against PIX'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l show-perftest -d 'Print what perftest would be called with for the same ends'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'

@@ -4,114 +4,17 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use fake_nvml_build::verbs;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use support::{Gdr, merge};
-use tempfile::TempDir;
+use support::{Invitation, Side};
 
 /// How long the other side may take to end.
 const SOON: Duration = Duration::from_secs(5);
-const OPTIONS: [&str; 7] = ["--memory", "host", "--device", "mlx5_0", "--quick", "--size", "4096"];
-
-/// One side, which ends with the test.
-struct Side {
-    child: Child,
-    err: BufReader<std::process::ChildStderr>,
-    _directory: TempDir,
-}
-
-/// What a side printed, and its exit code.
-struct Ended {
-    out: String,
-    err: String,
-    code: i32,
-}
-
-impl Side {
-    fn start(patch: &Value, environment: &[(&str, &str)], options: &[&str]) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let file = directory.path().join("verbs.json");
-        let text = fs::read_to_string(verbs::machine("two")).expect("a machine");
-        let mut machine: Value = serde_json::from_str(&text).expect("JSON");
-        merge(&mut machine, patch);
-        fs::write(&file, machine.to_string()).expect("a file");
-        let library = verbs::build().expect("the simulated library");
-        let gdr = verbs::environment(&library, &file)
-            .into_iter()
-            .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value));
-        let gdr = environment.iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value));
-        let mut command = gdr.args(["probe", "rdma"]).args(OPTIONS).args(options).command();
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let err = BufReader::new(child.stderr.take().expect("a pipe"));
-        Self {
-            child,
-            err,
-            _directory: directory,
-        }
-    }
-
-    /// One that listens, and where.
-    fn listening(patch: &Value, options: &[&str]) -> (Self, String) {
-        let mut side = Self::start(patch, &[], &[&["--listen", "127.0.0.1:0"], options].concat());
-        let mut line = String::new();
-        side.err.read_line(&mut line).expect("text");
-        let address = line
-            .strip_prefix("gdr: listening at ")
-            .and_then(|rest| rest.split(": ").next());
-        let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
-        (side, address)
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
-    }
-
-    /// The child that touches the card.
-    fn inner(&self) -> Option<Pid> {
-        let path = format!("/proc/{0}/task/{0}/children", self.child.id());
-        let children = fs::read_to_string(path).expect("a process");
-        children
-            .split_whitespace()
-            .next()
-            .and_then(|pid| Pid::from_raw(pid.parse().ok()?))
-    }
-
-    fn end(mut self) -> Ended {
-        let (mut out, mut err) = (String::new(), String::new());
-        self.child
-            .stdout
-            .take()
-            .expect("a pipe")
-            .read_to_string(&mut out)
-            .expect("text");
-        self.err.read_to_string(&mut err).expect("text");
-        let status = self.child.wait().expect("a status");
-        assert!(!err.contains("panicked"), "{err}");
-        Ended {
-            out: out.split_whitespace().collect::<Vec<_>>().join(" "),
-            err,
-            code: status.code().unwrap_or(-1),
-        }
-    }
-}
-
-impl Drop for Side {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Requests vanish: both sides wait for a long time.
 fn stuck() -> Value {
@@ -122,8 +25,8 @@ const LONG: [&str; 2] = ["--library-timeout", "600"];
 
 /// Two sides in the middle of their work: the one that listens first.
 fn at_work() -> (Side, Side) {
-    let (listens, address) = Side::listening(&stuck(), &LONG);
-    let leads = Side::start(&stuck(), &[], &[&LONG[..], &[address.as_str()]].concat());
+    let (listens, invitation) = Side::listening(&stuck(), &LONG);
+    let leads = Side::invited(&invitation, &stuck(), &LONG);
     let until = Instant::now() + Duration::from_secs(60);
     for side in [&listens, &leads] {
         while side.inner().is_none() && Instant::now() < until {
@@ -161,11 +64,11 @@ fn a_side_that_is_killed_ends_the_other_soon() {
         let other = other.end();
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         assert_eq!(other.code, 1, "{} {}", other.out, other.err);
-        assert!(
-            other.out.contains("is gone: it closed the connection without a word"),
-            "{}",
-            other.out
-        );
+        // What the killed one had not read makes the system reset the connection.
+        let is_told = ["it closed the connection without a word", "Connection reset"]
+            .iter()
+            .any(|why| other.out.contains(&format!("is gone: {why}")));
+        assert!(is_told, "{}", other.out);
     }
 }
 
@@ -187,15 +90,28 @@ fn a_child_that_crashes_at_one_side_is_told_at_both() {
 
 #[test]
 fn who_is_no_gdr_is_turned_away_and_the_one_that_comes_next_is_served() {
-    let (listens, address) = Side::listening(&json!({}), &[]);
-    let mut stranger = TcpStream::connect(&address).expect("a listener");
-    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("written");
-    let mut answer = String::new();
-    stranger.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.contains("it is no gdr"), "{answer}");
-    let leads = Side::start(&json!({}), &[], &[address.as_str()]).end();
+    let (listens, invitation) = Side::listening(&json!({}), &[]);
+    for stranger in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"{\"gdr_rendezvous\":99}\n"] {
+        let mut stream = TcpStream::connect(&invitation.address).expect("a listener");
+        stream.write_all(stranger).expect("written");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        assert_eq!(answer, b"gdrn\0\0\0\x02");
+    }
+    let wrong = Invitation {
+        secret: "1".repeat(64),
+        address: invitation.address.clone(),
+    };
+    let wrong = Side::invited(&wrong, &json!({}), &[]).end();
+    assert_eq!(wrong.code, 1, "{} {}", wrong.out, wrong.err);
+    assert!(
+        wrong.out.contains("said no: its secret is another one"),
+        "{}",
+        wrong.out
+    );
+    let leads = Side::invited(&invitation, &json!({}), &[]).end();
     let listens = listens.end();
-    assert!(listens.err.contains("turned away 127.0.0.1"), "{}", listens.err);
+    assert!(listens.err.contains("rejected 127.0.0.1"), "{}", listens.err);
     // Nothing moves between two simulated cards of two processes.
     for side in [&leads, &listens] {
         assert_eq!(side.code, 1, "{} {}", side.out, side.err);
@@ -205,20 +121,7 @@ fn who_is_no_gdr_is_turned_away_and_the_one_that_comes_next_is_served() {
 }
 
 #[test]
-fn another_protocol_and_a_listener_that_is_none_are_told() {
-    let (listens, address) = Side::listening(&json!({}), &[]);
-    let mut stranger = TcpStream::connect(&address).expect("a listener");
-    stranger
-        .write_all(b"{\"gdr_rendezvous\":99,\"version\":\"9.9\",\"capabilities\":[]}\n")
-        .expect("written");
-    let listens = listens.end();
-    assert_eq!(listens.code, 1, "{} {}", listens.out, listens.err);
-    assert!(
-        listens.out.contains("gdr 9.9") && listens.out.contains("use the same version of gdr on both sides"),
-        "{}",
-        listens.out
-    );
-
+fn a_listener_of_another_sort_is_told() {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("an address").to_string();
     std::thread::spawn(move || {
@@ -226,10 +129,14 @@ fn another_protocol_and_a_listener_that_is_none_are_told() {
         stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").expect("written");
         std::thread::sleep(Duration::from_secs(5));
     });
-    let connects = Side::start(&json!({}), &[], &[address.as_str()]).end();
+    let invitation = Invitation {
+        secret: "1".repeat(64),
+        address,
+    };
+    let connects = Side::invited(&invitation, &json!({}), &[]).end();
     assert_eq!(connects.code, 1, "{} {}", connects.out, connects.err);
     assert!(
-        connects.out.contains("is no gdr that waits for a peer"),
+        connects.out.contains("is not a gdr that waits for a peer"),
         "{}",
         connects.out
     );
@@ -237,8 +144,9 @@ fn another_protocol_and_a_listener_that_is_none_are_told() {
 
 #[test]
 fn two_processes_of_a_launcher_meet_without_being_told_where() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let meets = |environments: [&[(&str, &str)]; 2], options: &[&str]| {
-        let sides = environments.map(|environment| Side::start(&json!({}), environment, options));
+        let sides = environments.map(|environment| Side::start_in(directory.path(), &json!({}), environment, options));
         for ended in sides.map(Side::end) {
             // They met, and found that nothing moves.
             assert_eq!(ended.code, 1, "{} {}", ended.out, ended.err);
@@ -246,11 +154,16 @@ fn two_processes_of_a_launcher_meet_without_being_told_where() {
                 ended.out.contains("a request to the card failed: ") || ended.out.contains("the other end failed: ");
             assert!(told, "{} {}", ended.out, ended.err);
         }
+        let left = fs::read_dir(directory.path()).expect("a directory").count();
+        assert_eq!(left, 0, "the file is taken away again");
     };
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    if !resolves(host.trim()) {
+        return;
+    }
     let job = (std::process::id() % 9000 + 1000).to_string();
     let slurm = |rank| {
-        [
+        vec![
             ("SLURM_PROCID", rank),
             ("SLURM_NTASKS", "2"),
             ("SLURM_STEP_NUM_TASKS", "2"),
@@ -259,21 +172,162 @@ fn two_processes_of_a_launcher_meet_without_being_told_where() {
             ("SLURM_STEP_NODELIST", host.trim()),
         ]
     };
-    if resolves(host.trim()) {
-        meets([&slurm("0"), &slurm("1")], &[]);
-    }
-    let directory = tempfile::tempdir().expect("a temporary directory");
+    // By a file in the directory that they were started in.
+    meets([&slurm("0"), &slurm("1")], &[]);
+    // With a secret in the job's environment, at the job's own port.
+    let secret = "5a".repeat(32);
+    let given = |rank| [slurm(rank), vec![("GDR_PROBE_SECRET", secret.as_str())]].concat();
+    meets([&given("0"), &given("1")], &[]);
     let file = directory.path().join("meeting");
     let file = file.to_str().expect("a name");
-    if resolves(host.trim()) {
-        let mpi = |rank| [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "2")];
-        meets([&mpi("0"), &mpi("1")], &["--rendezvous", file]);
-        assert!(!Path::new(file).exists(), "the file is taken away again");
-    }
+    let mpi = |rank| [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "2")];
+    meets([&mpi("0"), &mpi("1")], &["--rendezvous", file]);
 }
 
 /// Whether the machine finds itself by its name, which a small container does not.
 fn resolves(host: &str) -> bool {
     use std::net::ToSocketAddrs as _;
     (host, 1).to_socket_addrs().is_ok()
+}
+
+/// What a process was started with.
+fn of_process(id: u32, what: &str) -> String {
+    let bytes = fs::read(format!("/proc/{id}/{what}")).expect("a process");
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
+#[test]
+fn the_secret_is_no_argument_and_the_child_that_touches_the_card_has_none() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("secret");
+    let secret = "5a".repeat(32);
+    fs::write(&file, format!("{secret}\n")).expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
+    let by_file = ["--secret-file", file.to_str().expect("a name")];
+    let by_variable = [("GDR_PROBE_SECRET", secret.as_str())];
+    let options = [&LONG[..], &["--listen", "127.0.0.1:0"]].concat();
+    let mut listens = Side::start(&stuck(), &[], &[&options[..], &by_file].concat());
+    let line = listens.line();
+    assert!(
+        line.contains("with the same secret in GDR_PROBE_SECRET or --secret-file"),
+        "{line}"
+    );
+    let line = listens.line();
+    let address = line.strip_prefix("gdr: gdr probe rdma ").expect("a command");
+    // The variable counts where no file is named.
+    let leads = Side::start(&stuck(), &by_variable, &[&LONG[..], &[address]].concat());
+    let until = Instant::now() + Duration::from_secs(60);
+    while (listens.inner().is_none() || leads.inner().is_none()) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for side in [&listens, &leads] {
+        let inner = side.inner().expect("a child").as_raw_nonzero().get().cast_unsigned();
+        for id in [side.id(), inner] {
+            assert!(!of_process(id, "cmdline").contains(&secret));
+        }
+        assert!(!of_process(inner, "environ").contains("GDR_PROBE_SECRET"));
+    }
+}
+
+#[test]
+fn nothing_of_the_card_is_touched_before_there_is_a_peer() {
+    let (listens, invitation) = Side::listening(&json!({}), &[]);
+    let mut strangers = Vec::new();
+    for number in 0..50 {
+        assert_eq!(listens.inner(), None);
+        let mut stream = TcpStream::connect(&invitation.address).expect("a listener");
+        stream
+            .write_all(&b"gdrc\0\0\0\x02garbage"[..number % 15])
+            .expect("written");
+        strangers.push(stream);
+    }
+    assert_eq!(listens.inner(), None);
+    let begun = Instant::now();
+    let leads = Side::invited(&invitation, &json!({}), &[]).end();
+    assert_eq!(leads.code, 1, "{} {}", leads.out, leads.err);
+    assert!(leads.out.contains("a request to the card failed: "), "{}", leads.out);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    drop(strangers);
+}
+
+#[test]
+fn without_a_secret_two_processes_of_one_machine_meet_and_no_others() {
+    let mut listens = Side::start(&json!({}), &[], &["--no-secret", "--listen", "127.0.0.1:0"]);
+    let line = listens.line();
+    assert!(line.contains("any user of this machine can connect"), "{line}");
+    let line = listens.line();
+    let address = line
+        .strip_prefix("gdr: gdr probe rdma --no-secret ")
+        .expect("a command");
+    let leads = Side::start(&json!({}), &[], &["--no-secret", address]).end();
+    assert!(
+        leads.out.contains("a request to the card failed: "),
+        "{} {}",
+        leads.out,
+        leads.err
+    );
+    assert!(listens.end().out.contains("the other end failed: "));
+
+    for options in [
+        &["--no-secret", "--listen", "0.0.0.0"][..],
+        &["--no-secret", "--listen", "[::]:1"],
+        &["--no-secret", "--listen", "192.0.2.1"],
+    ] {
+        let refused = Side::start(&json!({}), &[], options).end();
+        assert_eq!(refused.code, 2, "{} {}", refused.out, refused.err);
+        assert!(
+            refused.err.contains("--no-secret needs a loopback address"),
+            "{}",
+            refused.err
+        );
+    }
+    let refused = Side::start(&json!({}), &[], &["--no-secret", "192.0.2.1"]).end();
+    assert_eq!(refused.code, 1, "{} {}", refused.out, refused.err);
+    assert!(refused.out.contains("192.0.2.1:18516 is not one"), "{}", refused.out);
+}
+
+#[test]
+fn what_is_no_secret_and_what_lacks_one_is_said_with_what_to_do() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("secret");
+    fs::write(&file, "5a".repeat(32)).expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("a mode");
+    let path = file.to_str().expect("a name");
+    let mpi = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
+    for (environment, options, expected) in [
+        (
+            &[][..],
+            &["127.0.0.1"][..],
+            "run the command that gdr probe rdma --listen printed there",
+        ),
+        (
+            &[("GDR_PROBE_SECRET", "")],
+            &["127.0.0.1"],
+            "run the command that gdr probe rdma --listen printed there",
+        ),
+        (
+            &[("GDR_PROBE_SECRET", "swordfish")],
+            &["127.0.0.1"],
+            "the environment variable GDR_PROBE_SECRET holds no secret: one is 64 hexadecimal digits",
+        ),
+        (
+            &[],
+            &["--listen", "--secret-file", path],
+            "its mode is 0644, and group or others have rights",
+        ),
+        (
+            &[],
+            &["127.0.0.1", "--secret-file", "/nowhere/secret"],
+            "/nowhere/secret is not used",
+        ),
+        (&[], &["--secret-file", path], "add HOST, --listen or --rendezvous"),
+        (&[], &["--no-secret"], "add HOST, --listen or --rendezvous"),
+        (&mpi, &["--no-secret"], "the processes of a launcher need a secret"),
+    ] {
+        let ended = Side::start(&json!({}), environment, options).end();
+        assert_eq!(ended.code, 2, "{options:?}: {} {}", ended.out, ended.err);
+        let err = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(err.contains(expected), "{options:?}: {err}");
+        assert!(!err.contains("swordfish"), "{err}");
+    }
 }

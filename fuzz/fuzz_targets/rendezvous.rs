@@ -1,12 +1,14 @@
-//! Any bytes from the other side, in pieces of any size, any list of hosts, any launcher's variables and any file to meet by:
-//! nothing panics, what is kept has its limit, and what is shown of it steers no terminal.
+//! Any bytes from the other side, in pieces of any size, before the secret is proved, as frames and in frames; any list of hosts,
+//! any launcher's variables and any file to meet by: nothing panics, nobody is let in, what is kept has its limit, and what is
+//! shown of it steers no terminal.
 //!
 //! `cargo +nightly fuzz run rendezvous fuzz/corpus/rendezvous fuzz/seeds/rendezvous`
 
 #![no_main]
 
 use gdr::probe::rdma::rendezvous::{
-    Envelope, Greeting, LONGEST, Lines, Meeting, PROTOCOL, Unread, expand, from_environment, quote,
+    ClientHandshake, Envelope, FrameReader, FrameWriter, LONGEST, MESSAGE, Meeting, Next, Secret, ServerHandshake,
+    expand, from_environment, printable, quote,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -14,45 +16,55 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((piece, rest)) = bytes.split_first() else {
         return;
     };
-    let (mut whole, mut pieces) = (Vec::new(), Vec::new());
-    let mut lines = Lines::default();
-    lines.feed(rest);
-    let end = take(&mut lines, &mut whole);
-    let mut lines = Lines::default();
-    let mut other_end = true;
-    for some in rest.chunks(usize::from(*piece).max(1)) {
-        lines.feed(some);
-        other_end = take(&mut lines, &mut pieces);
-        if !other_end {
-            break;
-        }
-        assert!(lines.begun().len() <= LONGEST);
-    }
-    assert_eq!((&whole, end), (&pieces, other_end));
+    let piece = usize::from(*piece).max(1);
+    let secret = Secret::parse(&"5a".repeat(32)).expect("64 digits");
+    let mut server = ServerHandshake::new(&secret).expect("random bytes");
+    prove(rest, piece, &mut |bytes| {
+        let room = server.room();
+        let taken = room.len().min(bytes.len());
+        assert!(taken <= MESSAGE);
+        room[..taken].copy_from_slice(&bytes[..taken]);
+        (taken, server.received(taken))
+    });
+    let (mut client, _) = ClientHandshake::new(&secret).expect("random bytes");
+    prove(rest, piece, &mut |bytes| {
+        let room = client.room();
+        let taken = room.len().min(bytes.len());
+        room[..taken].copy_from_slice(&bytes[..taken]);
+        (taken, client.received(taken))
+    });
 
-    for line in whole.iter().map(Vec::as_slice).chain([rest]) {
-        assert!(quote(line).chars().all(|c| !c.is_control()));
-        match Greeting::parse(line) {
-            Ok(greeting) => {
-                assert_eq!(greeting.gdr_rendezvous, PROTOCOL);
-                assert!(Greeting::may_begin(line.trim_ascii_start()));
-                let shown = greeting
-                    .capabilities
-                    .iter()
-                    .chain([&greeting.version])
-                    .chain(&greeting.refused);
-                assert!(shown.flat_map(|text| text.chars()).all(|c| !c.is_control()));
-            }
-            Err(Unread::Protocol { number, .. }) => assert_ne!(number, PROTOCOL),
-            Err(Unread::Foreign) => {}
-        }
-        if let Ok(envelope) = serde_json::from_slice::<Envelope<serde_json::Value>>(line) {
-            // A float may be written with more digits than it was read with.
-            if let Ok(again) = envelope.line() {
-                assert_eq!(again.last(), Some(&b'\n'));
-                assert_eq!(again.iter().filter(|byte| **byte == b'\n').count(), 1);
+    // Bytes that nobody made, after a frame that somebody did.
+    let (mut writer, mut reader) = (FrameWriter::new(&[1; 32]), FrameReader::new(&[1; 32]));
+    let honest = writer.frame(b"honest").expect("it is short");
+    let mut taken = Vec::new();
+    'all: for some in [&honest, rest].concat().chunks(piece) {
+        reader.feed(some);
+        loop {
+            match reader.take() {
+                Ok(Some(payload)) => taken.push(payload),
+                Ok(None) => break,
+                Err(_) => break 'all,
             }
         }
+        assert!(reader.kept() <= LONGEST + 36);
+    }
+    assert_eq!(taken, [b"honest"]);
+    // The same bytes as what the other side says.
+    let mut reader = FrameReader::new(&[1; 32]);
+    reader.feed(&honest);
+    assert_eq!(reader.take(), Ok(Some(b"honest".to_vec())));
+    if let Some(frame) = writer.frame(rest) {
+        frame.chunks(piece).for_each(|some| reader.feed(some));
+        assert_eq!(reader.take(), Ok(Some(rest.to_vec())));
+        assert_eq!(reader.kept(), 0);
+    }
+    assert!(quote(rest).chars().all(|c| !c.is_control()));
+    if let Ok(envelope) = serde_json::from_slice::<Envelope<serde_json::Value>>(rest) {
+        if let Envelope::Failed { why } = &envelope {
+            assert!(printable(why, 100).chars().count() <= 101);
+        }
+        assert!(envelope.payload().is_ok_and(|payload| payload.len() <= LONGEST) || rest.len() > LONGEST / 8);
     }
 
     let text = String::from_utf8_lossy(rest);
@@ -79,13 +91,17 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Takes the lines there are; false where one is too long.
-fn take(lines: &mut Lines, into: &mut Vec<Vec<u8>>) -> bool {
-    loop {
-        match lines.take() {
-            Ok(Some(line)) => into.push(line),
-            Ok(None) => return true,
-            Err(_) => return false,
+/// Gives bytes to an end that knows a secret: it lets nobody in, and takes no more than it answers.
+fn prove(bytes: &[u8], piece: usize, give: &mut dyn FnMut(&[u8]) -> (usize, Next)) {
+    for mut some in bytes.chunks(piece) {
+        while !some.is_empty() {
+            let (taken, next) = give(some);
+            some = &some[taken..];
+            match next {
+                Next::Wait | Next::Send(_) => {}
+                Next::Rejected(_) => return,
+                Next::Done(..) => panic!("nobody knows the secret"),
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a user can type after `gdr probe`.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -124,15 +125,30 @@ pub struct RdmaProbe {
     #[command(flatten)]
     pub scope: Scope,
 
-    /// Wait for the other machine's gdr here [default: all addresses, port 18516]
+    /// Wait for the other machine's gdr here, up to an hour [default: all addresses, port 18516]
+    ///
+    /// Prints the command for the other machine, with a secret that is valid for one peer. Clients that do not prove it are
+    /// rejected; no memory is registered before.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with = "peer")]
     pub listen: Option<Option<ListenAt>>,
 
     /// Meet the other process of a launcher: slurm, mpi, or by a file that both machines see
     ///
-    /// Not needed under srun -N2 and mpirun -n 2: two processes of a launcher find each other.
+    /// Not needed under srun -N2 and mpirun -n 2: the two processes meet by a file of mode 0600 in the directory where they were
+    /// started. Under srun they need no file if GDR_PROBE_SECRET is set for both.
     #[arg(long, value_name = "HOW", conflicts_with_all = ["peer", "listen"])]
     pub rendezvous: Option<Rendezvous>,
+
+    /// Read the secret that both machines share from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]
+    ///
+    /// A secret is 64 hexadecimal digits, as --listen prints them, or as openssl rand -hex 32 makes them. It is never an argument,
+    /// because every user of the machine sees arguments.
+    #[arg(long, value_name = "FILE", conflicts_with = "far_device")]
+    pub secret_file: Option<PathBuf>,
+
+    /// Use no secret: for two processes on this machine, over its loopback; any of its users can connect
+    #[arg(long, conflicts_with_all = ["secret_file", "rendezvous", "far_device"])]
+    pub no_secret: bool,
 
     /// These cards, as in mlx5_0 or mlx5_0:1; several with commas [default: of each GPU the best one]
     #[arg(long, short, value_name = "DEVICE", value_delimiter = ',')]

@@ -18,7 +18,9 @@ use crate::model::ProbeReport;
 use crate::output::{self, Progress};
 use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::Step;
-use crate::probe::rdma::rendezvous::{DEFAULT_PORT, from_environment};
+use crate::probe::rdma::rendezvous::{
+    DEFAULT_PORT, SECRET_VARIABLE, Secret, default_listen, from_environment, is_exposed,
+};
 use crate::probe::supervise::{self, Nodes, Scope, Watcher};
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
@@ -83,7 +85,13 @@ pub fn run(
             let options = async_options(scope, wanted)?;
             session.run(&options, asynchronous::run, asynchronous::expected, out, err)
         }
-        ProbeWhat::Rdma(wanted) => session.run(&rdma_options(scope, wanted)?, rdma::run, rdma::expected, out, err),
+        ProbeWhat::Rdma(wanted) => session.run(
+            &rdma_options(scope, wanted, machine.is_live())?,
+            rdma::run,
+            rdma::expected,
+            out,
+            err,
+        ),
     }
 }
 
@@ -240,7 +248,7 @@ fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchrono
     })
 }
 
-fn rdma_options(scope: Scope, wanted: &RdmaProbe) -> anyhow::Result<rdma::Options> {
+fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Result<rdma::Options> {
     let sort = match wanted.memory {
         None if wanted.road.is_some() || scope.sim || wanted.all => rdma::Sort::Gpu,
         None => rdma::Sort::Best,
@@ -263,7 +271,11 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe) -> anyhow::Result<rdma::Option
             RdmaRoad::Staged => rdma::Road::Staged,
         }),
         devices: wanted.device.iter().map(named).collect(),
-        far: far(wanted)?,
+        far: match is_live {
+            true => far(wanted)?,
+            // Nothing is measured, and no other machine is needed.
+            false => rdma::Far::Here(None),
+        },
         gid: wanted.gid_index,
         all: wanted.all,
         queue_pairs: wanted.qps,
@@ -276,20 +288,54 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe) -> anyhow::Result<rdma::Option
 fn far(wanted: &RdmaProbe) -> anyhow::Result<rdma::Far> {
     if let Some(peer) = &wanted.peer {
         let (host, port) = peer.host_and_port(DEFAULT_PORT);
-        return Ok(rdma::Far::At { host, port });
+        let Some(secret) = secret(wanted)? else {
+            bail!(
+                "no secret for {host}: run the command that gdr probe rdma --listen printed there, or give the secret by \
+                 {SECRET_VARIABLE} or --secret-file FILE"
+            );
+        };
+        return Ok(rdma::Far::At { host, port, secret });
     }
     if let Some(address) = &wanted.listen {
+        let secret = secret(wanted)?;
         let everywhere = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), DEFAULT_PORT);
-        return Ok(rdma::Far::Comes(match address {
+        let address = match address {
             Some(address) => address.socket(DEFAULT_PORT),
+            None if wanted.no_secret => default_listen(),
             None => everywhere,
-        }));
+        };
+        if secret.as_ref().is_some_and(|secret| is_exposed(address.ip(), secret)) {
+            bail!(
+                "--no-secret needs a loopback address, and {} is not one: leave --no-secret out, or use --listen 127.0.0.1",
+                address.ip()
+            );
+        }
+        return Ok(rdma::Far::Comes(address, secret));
     }
-    match &wanted.rendezvous {
-        Some(Rendezvous::Launcher) => Ok(rdma::Far::Launched(None)),
-        Some(Rendezvous::File(file)) => Ok(rdma::Far::Launched(Some(file.clone()))),
-        None if wanted.far_device.is_none() && is_one_of_two() => Ok(rdma::Far::Launched(None)),
+    let launched = match &wanted.rendezvous {
+        Some(Rendezvous::Launcher) => Some(None),
+        Some(Rendezvous::File(file)) => Some(Some(file.clone())),
+        None if wanted.far_device.is_none() && is_one_of_two() => Some(None),
+        None => None,
+    };
+    match launched {
+        Some(_) if wanted.no_secret => bail!("the processes of a launcher need a secret: leave --no-secret out"),
+        Some(file) => Ok(rdma::Far::Launched(file, secret(wanted)?)),
+        None if wanted.no_secret || wanted.secret_file.is_some() => {
+            bail!("--secret-file and --no-secret need another process: add HOST, --listen or --rendezvous")
+        }
         None => Ok(rdma::Far::Here(wanted.far_device.as_ref().map(named))),
+    }
+}
+
+/// The secret that was given, also if it is no secret; none if nothing was given.
+fn secret(wanted: &RdmaProbe) -> anyhow::Result<Option<Secret>> {
+    if wanted.no_secret {
+        return Ok(Some(Secret::none()));
+    }
+    match &wanted.secret_file {
+        Some(file) => Ok(Some(Secret::from_file(file)?)),
+        None => Ok(Secret::from_environment()?),
     }
 }
 

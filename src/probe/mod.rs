@@ -15,6 +15,7 @@ pub mod host;
 mod integrity;
 mod lanes;
 pub mod p2p;
+mod random;
 pub mod rdma;
 pub mod request;
 pub mod sampling;

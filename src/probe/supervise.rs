@@ -11,6 +11,7 @@ use super::depth::Terms;
 use super::events::{Event, Listed, Step};
 use super::p2p::Between;
 use super::rdma::control::Message;
+use super::rdma::rendezvous::SECRET_VARIABLE;
 use super::request::{Request, Target};
 use super::verdict::Subject;
 use super::watch::{Ended, Interrupts, Output, Wire, watch};
@@ -264,6 +265,8 @@ impl Children<'_> {
             command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
         }
         command.envs(environment.iter().copied());
+        // The libraries that the child loads do not need it.
+        command.env_remove(SECRET_VARIABLE);
         let mut ran = Ran::default();
         let (mut lost, mut unit) = (false, None);
         let ended = watch(&mut command, self.interrupts, wire, self.patience, &mut |output| {

@@ -12,6 +12,9 @@ pub enum Trouble {
     /// The parent no longer listens.
     #[error("the parent no longer listens")]
     Io(#[from] io::Error),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    Random(#[source] io::Error),
     /// CUDA refused.
     #[error(transparent)]
     Gpu(#[from] gpu::Error),

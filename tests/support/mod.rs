@@ -22,6 +22,7 @@ mod modules;
 mod need;
 mod run;
 mod scratch;
+mod side;
 mod sysfs;
 mod tree;
 
@@ -36,3 +37,4 @@ pub use machine::{Machine, corpus, names, recorded};
 pub use need::{Need, need, shared};
 pub use run::{Gdr, Run, SafeBinary, ended, gdr};
 pub use scratch::scratch;
+pub use side::{Ended, Invitation, Side};

@@ -4,6 +4,10 @@
 
 meet
 
+# Both know it from the environment, as with a launcher. Without it the side that leads is told no, and guest 1 listens on.
+GDR_PROBE_SECRET=5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a
+export GDR_PROBE_SECRET
+
 # What this side is called with in each round.
 side() {
   name=$1
@@ -19,6 +23,12 @@ side() {
 }
 
 side host 0 --quick --memory host --size 1,4096,65536 --qps 2
+if [ "$GDR_GUEST" = 2 ]; then
+  # Guest 1 waits for the next round meanwhile.
+  GDR_PROBE_SECRET=$(echo "$GDR_PROBE_SECRET" | tr 5 6) \
+    gdr probe rdma "$GDR_PEER" --memory host --format json >/out/wrong.json 2>/out/wrong.txt
+  expect "another secret is told no" 1 $?
+fi
 side sim 0 --quick --sim --size 1,65536
 # A simulated GPU at the end that leads alone.
 if [ "$GDR_GUEST" = 1 ]; then

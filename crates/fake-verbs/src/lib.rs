@@ -10,7 +10,8 @@
 //! multicast, drained send queues (`SQD`, `SQE`), other paths, extended contexts, and numbers of packets after the first.
 //!
 //! `src/machine.rs` says how a machine file makes it misbehave; with `"log": "FILE"` the name of each function that is called
-//! is written there, a line each, but for `ibv_poll_cq`, which programs call without end.
+//! is written there, a line each, but for `ibv_poll_cq`, which programs call without end. With `"keys": "FILE"` a line of JSON is written
+//! there for each registration and its end, and for each state of a queue pair and its end, with keys, rights and numbers of packets.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 // The names are those of the C interface.

@@ -5,8 +5,9 @@ use std::ptr::null_mut;
 
 use fake_machine::dmabuf::PAGE;
 use ibverbs_sys::{IBV_ACCESS_OPTIONAL_RANGE, ibv_access_flags, ibv_context, ibv_mr, ibv_pd};
+use serde_json::json;
 
-use crate::answer::{Errno, made, status};
+use crate::answer::{Errno, made, note, status};
 use crate::bytes::Segment;
 use crate::device::attributes;
 use crate::machine::{of_device, verbs};
@@ -154,6 +155,7 @@ pub extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     status("ibv_dereg_mr", || {
         let mut world = world();
         let region = world.regions.remove(&mr.addr()).ok_or(libc::EINVAL)?;
+        note(&json!({"deregistered": region.rkey}));
         world.keys.remove(&region.lkey);
         world.keys.remove(&region.rkey);
         Ok(())
@@ -208,6 +210,7 @@ impl World {
             locked,
             _mapping: mapping,
         };
+        note(&json!({"registered": rkey, "access": access, "bytes": bytes}));
         self.keys.insert(lkey, region.raw.address());
         self.keys.insert(rkey, region.raw.address());
         self.regions.insert(region.raw.address(), region);

@@ -5,8 +5,9 @@ use std::ffi::c_int;
 use ibverbs_sys::{
     ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as bits, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_wc_status,
 };
+use serde_json::json;
 
-use crate::answer::{Errno, made, put, status};
+use crate::answer::{Errno, made, note, put, status};
 use crate::device::attributes;
 use crate::fate::Fate;
 use crate::machine::{limit, ports};
@@ -117,6 +118,7 @@ pub extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
             world = until_acknowledged(world);
         }
         let address = qp.addr();
+        note(&json!({"destroyed": world.pair(qp)?.number}));
         world.pairs.remove(&address);
         world.forget_completions(address);
         world.forget_events(address);
@@ -186,6 +188,10 @@ pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, wanted: *mut ibv_qp_attr
             return Err(libc::EINVAL);
         }
         pair.now = changed(pair, &wanted, mask)?;
+        note(&json!({
+            "pair": pair.number, "kind": pair.kind, "state": to, "access": pair.now.qp_access_flags,
+            "qkey": pair.now.qkey, "sq_psn": pair.now.sq_psn,
+        }));
         if has(bits::IBV_QP_STATE) {
             // SAFETY: the queue pair is alive; its members change under the lock that is held.
             unsafe { (*pair.raw.pointer()).state = to };

@@ -116,6 +116,18 @@ impl Domain {
         self.reg_mr(buffer.address(), buffer.len(), access, Held::Buffer(buffer.clone()))
     }
 
+    /// Registers a part of a buffer: the far side reaches nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Register`].
+    pub fn register_part(&self, buffer: &Buffer, part: Range<usize>, access: Access) -> Result<Region, Error> {
+        let bytes = part.len();
+        check(part.start, bytes, buffer.len())?;
+        let address = buffer.address() + part.start as u64;
+        self.reg_mr(address, bytes, access, Held::Buffer(buffer.clone()))
+    }
+
     /// Registers host memory of a GPU's driver.
     ///
     /// # Errors

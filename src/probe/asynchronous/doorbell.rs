@@ -25,7 +25,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
     teller.doing_for("doorbells that a stream rings", Duration::from_secs(30))?;
     let mut queues = Queues::new(session, card.open(session)?, 16)?;
     let words = session.words[0].1.clone();
-    let region = queues.register(&words)?;
+    let region = queues.register_target(&words)?;
     let about = session.about_queues();
     let label = "async.doorbell.latency";
     words.store_u32(FLAG, 0)?;

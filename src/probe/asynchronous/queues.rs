@@ -17,6 +17,12 @@ use super::session::Session;
 use crate::probe::rdma::Port;
 use crate::probe::trouble::Trouble;
 
+/// Access that SEND and RECV need.
+const MESSAGES: Access = Access {
+    local_write: true,
+    ..Access::NONE
+};
+
 /// The card, and a queue pair on it.
 pub struct Queues {
     // Dropped in this order: the pair is destroyed while its card is there.
@@ -81,9 +87,18 @@ impl Queues {
         Ok(self.card.connect(self.pair.endpoint, far, Patience::default())?)
     }
 
-    /// Registers all of a place for everything.
+    /// Registers all of a place for SEND and RECV: the other end needs no rkey.
     pub fn register(&self, place: &Place) -> Result<Region, Trouble> {
-        Ok(self.card.register(place, Access::ALL)?)
+        Ok(self.card.register(place, MESSAGES)?)
+    }
+
+    /// Registers all of a place as the target of RDMA WRITE.
+    pub fn register_target(&self, place: &Place) -> Result<Region, Trouble> {
+        let access = Access {
+            remote_write: true,
+            ..MESSAGES
+        };
+        Ok(self.card.register(place, access)?)
     }
 
     /// Takes what has completed, and says how many messages arrived.

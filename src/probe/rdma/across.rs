@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::control::Message;
-use super::rendezvous::{Conditions, Error, Link, Listener, connect, from_environment, meet};
+use super::rendezvous::{
+    Conditions, DEFAULT_PORT, Error, Link, Listener, SECRET_VARIABLE, Secret, connect, from_environment, host_name,
+    meet, shortened,
+};
 use super::supervise::{Far, Options, joint, one, refuse};
 use super::{Part, Place, Task};
 use crate::probe::request::Request;
@@ -21,10 +24,15 @@ use crate::probe::watch::Wire;
 
 /// How long the side that connects tries, and processes that a launcher started wait for each other.
 const MEETING: Duration = Duration::from_secs(120);
-/// How long it is listened.
-const LISTENING: Duration = Duration::from_secs(24 * 3600);
+/// How long the server waits for its client.
+const LISTENING: Duration = Duration::from_secs(3600);
 /// The other side is alive all that time: a link tells where it is not.
 const BETWEEN: Duration = Duration::from_secs(24 * 3600);
+/// Connections that a client may ask for: 32 GPUs with 32 ports each.
+const MOST_CONNECTIONS: u32 = 1024;
+/// Characters that are kept of a name, and of a reason, that the other machine sends.
+const NAME: usize = 200;
+const REASON: usize = 2000;
 /// How long a child may take to end by itself when the other side has.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -88,14 +96,7 @@ pub fn run(options: &Options, children: &mut Children<'_>, places: &[Place]) -> 
             return Ok(());
         }
     };
-    for note in link.notes() {
-        children.progress.word(&note);
-    }
-    let done = with(options, children, places, &link, leads);
-    for note in link.notes() {
-        children.report.notes.push(note);
-    }
-    match done {
+    match with(options, children, places, &link, leads) {
         Ok(true) => {
             // How the other one ends after all is done changes nothing.
             let _ = link.bye();
@@ -130,26 +131,31 @@ fn met<'a>(
     interrupted: &'a (dyn Fn() -> bool + Sync),
 ) -> Result<(Way<'a>, bool), Error> {
     let conditions = |time: Duration| Conditions {
-        version: env!("CARGO_PKG_VERSION"),
-        capabilities: &[],
-        token: None,
         until: Instant::now() + time,
         interrupted,
     };
     let progress = &mut *children.progress;
     let mut note = |note: String| progress.word(&note);
     match &options.far {
-        Far::At { host, port } => connect(host, *port, &conditions(MEETING), &mut note).map(|link| (link, true)),
-        Far::Comes(address) => {
-            let listener = bound(*address)?;
-            note(format!(
-                "listening at {}: gdr probe rdma HOST on the other machine",
-                listener.address()
-            ));
+        Far::At { host, port, secret } => {
+            connect(host, *port, secret, &conditions(MEETING), &mut note).map(|link| (link, true))
+        }
+        Far::Comes(address, given) => {
+            let secret = match given {
+                Some(given) => given.clone(),
+                None => Secret::generate().map_err(|error| Error::System {
+                    what: "no secret can be generated".to_owned(),
+                    why: error.to_string(),
+                })?,
+            };
+            let listener = bound(*address, &secret)?;
+            for line in describe_server(listener.address(), &secret, given.is_some()) {
+                note(line);
+            }
             let link = listener.accept(&conditions(LISTENING), &mut note)?;
             Ok((link, false))
         }
-        Far::Launched(file) => {
+        Far::Launched(file, given) => {
             let variables = |name: &str| std::env::var(name).ok();
             let Some(place) = from_environment(&variables)? else {
                 return Err(Error::System {
@@ -159,9 +165,7 @@ fn met<'a>(
             };
             let everywhere = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
             let meeting = conditions(MEETING);
-            let default = place.meeting_file();
-            let file = file.as_deref().or(default.as_deref());
-            let link = meet(&place, file, everywhere, &meeting, &mut note)?;
+            let link = meet(&place, file.as_deref(), everywhere, given.as_ref(), &meeting, &mut note)?;
             Ok((link, place.rank == 0))
         }
         Far::Here(_) => Err(Error::System {
@@ -171,12 +175,49 @@ fn met<'a>(
     }
 }
 
+/// Two lines for the user: where this server listens, and the command for the other machine.
+fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [String; 2] {
+    let minutes = LISTENING.as_secs() / 60;
+    let host = match address.ip().is_unspecified() {
+        // Without a host name the user must fill in the address.
+        true => host_name().unwrap_or_else(|_| "HOST".to_owned()),
+        false if address.is_ipv6() => format!("[{}]", address.ip()),
+        false => address.ip().to_string(),
+    };
+    let host = match address.port() {
+        DEFAULT_PORT => host,
+        port => format!("{host}:{port}"),
+    };
+    let listening = format!("listening at {address} for {minutes} minutes, for one peer");
+    if secret.is_none() {
+        return [
+            format!(
+                "{listening}, without a secret: any user of this machine can connect; the command for this machine:"
+            ),
+            format!("gdr probe rdma --no-secret {host}"),
+        ];
+    }
+    match is_given {
+        true => [
+            format!(
+                "{listening}; the command for the other machine, with the same secret in {SECRET_VARIABLE} or --secret-file:"
+            ),
+            format!("gdr probe rdma {host}"),
+        ],
+        false => [
+            format!("{listening}; the command for the other machine, with a secret for this run:"),
+            format!("{SECRET_VARIABLE}={} gdr probe rdma {host}", secret.text()),
+        ],
+    }
+}
+
 /// Listens there; at all addresses of IPv4 where the machine has no other.
-fn bound(address: SocketAddr) -> Result<Listener, Error> {
-    match Listener::bind(address) {
-        Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
-            Listener::bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()))
-        }
+fn bound(address: SocketAddr, secret: &Secret) -> Result<Listener, Error> {
+    match Listener::bind(address, secret) {
+        Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Listener::bind(
+            SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()),
+            secret,
+        ),
         bound => bound,
     }
 }
@@ -199,7 +240,7 @@ fn with(
         ends: places.iter().map(There::of).collect(),
     };
     let theirs = match link.exchange(&ours, Instant::now() + options.scope.terms.patience) {
-        Ok(Word::Has { host, ends }) if !ends.is_empty() => (host, ends),
+        Ok(Word::Has { host, ends }) if !ends.is_empty() => (shortened(&host, NAME), ends),
         Ok(_) => return out_of_step(children),
         Err(error) => return lost(children, &error),
     };
@@ -234,7 +275,7 @@ fn lead(
         let end = number as usize % ends.len();
         let far = &ends[end];
         let limit = There::of(place).limit.into_iter().chain(far.limit).min();
-        let subject = joint(&place.subject, &format!("{host} {}", far.subject));
+        let subject = joint(&place.subject, &format!("{host} {}", shortened(&far.subject, NAME)));
         let task = one(options, subject.clone(), Part::Lead(place.clone()), limit);
         let begin = Word::Begin {
             number,
@@ -271,9 +312,11 @@ fn follow(
                 end,
                 room,
             }) => {
-                let Some(place) = places.get(end).filter(|_| room <= super::plan::MOST) else {
+                let is_possible = number == served && served < MOST_CONNECTIONS && room <= super::plan::MOST;
+                let Some(place) = places.get(end).filter(|_| is_possible) else {
                     return out_of_step(children);
                 };
+                let subject = shortened(&subject, 2 * NAME);
                 let part = Part::Follow(place.clone());
                 let task = Task {
                     room,
@@ -350,10 +393,10 @@ fn carry(link: &Way<'_>, number: u32, mut to: &UnixStream) -> Result<(), Error> 
     };
     let ended = loop {
         match link.receive(Instant::now() + BETWEEN) {
-            Ok(Word::Say(of, message)) if of == number => hand(&message),
+            Ok(Word::Say(of, message)) if of == number => hand(&sanitize(message)),
             Ok(Word::Over(of, why)) if of == number => {
                 if let Some(why) = why {
-                    hand(&Message::Failed(why));
+                    hand(&sanitize(Message::Failed(why)));
                 }
                 break Ok(());
             }
@@ -367,4 +410,13 @@ fn carry(link: &Way<'_>, number: u32, mut to: &UnixStream) -> Result<(), Error> 
     // It is closed for the child once what was said is read.
     let _ = to.shutdown(Shutdown::Write);
     ended
+}
+
+/// Removes from the other machine's texts what must not be printed.
+fn sanitize(message: Message) -> Message {
+    match message {
+        Message::Failed(why) => Message::Failed(shortened(&why, REASON)),
+        Message::Found(Some(what)) => Message::Found(Some(shortened(&what, REASON))),
+        message => message,
+    }
 }

@@ -1,11 +1,14 @@
 //! The way between two ends: of one process, or over their parents.
 
 use std::io::Write as _;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel, sync_channel};
 use std::time::Duration;
 
 use super::control::{Control, Gone, Message};
 use crate::probe::events::Event;
+
+/// Messages of another process that wait to be received.
+const WAITING: usize = 64;
 
 /// One side of the way.
 pub struct Channel {
@@ -38,7 +41,8 @@ impl Channel {
 
     /// To an end of another process: what is said goes out as events, and what is heard comes in as lines.
     pub fn to_parent(patience: Duration) -> Self {
-        let (tell, from) = channel();
+        // Further messages wait at the parent, which limits them.
+        let (tell, from) = sync_channel(WAITING);
         // It ends with the parent's side of the pipe, or with this process.
         std::thread::spawn(move || {
             for line in std::io::stdin().lines().map_while(Result::ok) {

@@ -4,7 +4,8 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use verbs::Transport;
+
+use super::purpose::Purpose;
 
 /// One thing that an end says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,8 +15,8 @@ pub enum Message {
     Offer(Offer),
     /// The one that leads: what comes next.
     Step(Step),
-    /// The queue pairs it has made: both say it, after [`Step::Connect`].
-    Pairs(Vec<Endpoint>),
+    /// Its queue pairs, and its memory if the other end needs the rkey: both send it, after [`Step::Connect`].
+    Pairs(Vec<Endpoint>, Option<Window>),
     /// The one that follows: the seconds that one of its own requests took, after [`Step::Both`].
     Took(f64),
     /// It is prepared for the step.
@@ -41,11 +42,7 @@ pub struct Offer {
     pub reads: u8,
     /// Its link is Ethernet.
     pub ethernet: bool,
-    /// Where its memory is.
-    pub address: u64,
-    /// The key to it.
-    pub rkey: u32,
-    /// Half of its bytes: the largest message, and a little.
+    /// Half of its memory's bytes: the largest message, and a little.
     pub half: u64,
     /// Its memory is a GPU's, which a copy engine fills and empties through pinned memory.
     pub staged: bool,
@@ -62,8 +59,19 @@ pub struct Offer {
 pub struct Endpoint {
     /// Its number.
     pub queue_pair: u32,
-    /// The number that its first packet has.
+    /// The PSN of its first packet: random.
     pub first_packet: u32,
+    /// Its Q_Key: random.
+    pub qkey: u32,
+}
+
+/// Memory that the other end may use during the test case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Where it starts.
+    pub address: u64,
+    /// Its rkey.
+    pub rkey: u32,
 }
 
 /// What moves bytes.
@@ -137,14 +145,10 @@ pub struct Flow {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// A new connection, instead of the last.
-    Connect {
-        /// Of what sort.
-        #[serde(with = "transport")]
-        transport: Transport,
-        /// Of how many queue pairs.
-        pairs: u32,
-    },
+    /// Connect for a test case.
+    Connect(Purpose),
+    /// Destroy what was made for the test case, and say that it is done.
+    Disconnect,
     /// So many bytes of a pattern are moved once, and compared.
     Verify {
         /// How.
@@ -199,7 +203,7 @@ pub enum Gone {
 }
 
 /// Crate verbs knows nothing of JSON.
-mod transport {
+pub(super) mod transport {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
     use verbs::Transport;

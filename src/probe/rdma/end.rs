@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use gpu::Pattern;
-use verbs::{Context, Domain, Event, Gid, GidKind, LinkLayer, PortState, Region, Remote};
+use verbs::{Context, Domain, Event, Gid, GidKind, LinkLayer, PortState, Region};
 
 use super::control::Offer;
 use super::memory::Store;
-use super::roads::{Way, register};
+use super::purpose::{Purpose, Role};
+use super::roads::{Way, choose};
 use super::{Memory, Place, Port, Road};
 use crate::model::ProbedEnd;
 use crate::probe::integrity::Wrong;
@@ -58,7 +59,7 @@ impl End {
         };
         let domain = context.domain()?;
         let store = Store::take(&place.memory, half(room) * 2)?;
-        let way = register(&domain, &place.memory, &store)?;
+        let way = choose(&domain, &place.memory, &store)?;
         Ok(Self {
             port: port.clone(),
             gid,
@@ -74,9 +75,9 @@ impl End {
         })
     }
 
-    /// What the card moves.
-    pub fn region(&self) -> &Region {
-        &self.way.region
+    /// Registers the memory of a test case, with the access that the case needs: two messages of it, or all of a GPU's memory.
+    pub fn register(&self, purpose: Purpose, role: Role) -> Result<Region, Trouble> {
+        self.way.register(&self.domain, &self.store, purpose, role)
     }
 
     /// Copies carry what the card moves to the GPU and from it.
@@ -128,15 +129,12 @@ impl End {
 
     /// What the other end is told of it.
     pub fn offer(&self, room: usize) -> Offer {
-        let Remote { address, rkey } = self.region().remote();
         Offer {
             lid: self.lid,
             gid: self.gid.map(|gid| gid.address),
             mtu: self.mtu,
             reads: self.reads,
             ethernet: self.link_layer == LinkLayer::Ethernet,
-            address,
-            rkey,
             half: half(room) as u64,
             staged: self.is_staged(),
             pinned: self.way.pinned.is_some(),
@@ -170,9 +168,7 @@ impl End {
 
     /// What its memory holds goes to where the card takes it, where that is another place.
     pub fn leave(&self, offset: usize, bytes: usize) -> Result<(), Trouble> {
-        if let (true, Some((host, _)), Some((memory, stream))) =
-            (self.is_staged(), &self.way.pinned, self.store.device())
-        {
+        if let (true, Some(host), Some((memory, stream))) = (self.is_staged(), &self.way.pinned, self.store.device()) {
             stream.download(host, offset, memory, offset, bytes)?;
             stream.synchronize()?;
         }
@@ -181,9 +177,7 @@ impl End {
 
     /// What arrived goes from where the card puts it to its memory.
     pub fn arrive(&self, offset: usize, bytes: usize) -> Result<(), Trouble> {
-        if let (true, Some((host, _)), Some((memory, stream))) =
-            (self.is_staged(), &self.way.pinned, self.store.device())
-        {
+        if let (true, Some(host), Some((memory, stream))) = (self.is_staged(), &self.way.pinned, self.store.device()) {
             stream.upload(memory, offset, host, offset, bytes)?;
             stream.synchronize()?;
         }

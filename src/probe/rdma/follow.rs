@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use gpu::Pattern;
 
-use super::control::{Control, Flow, Kind, Message, Step};
+use super::control::{Control, Flow, Kind, Message, Offer, Step};
 use super::end::{End, half};
 use super::joined::{Joined, ROUTE, heard, join};
 use super::lead::{allowance, offers, one_simulated, told, word};
+use super::purpose::{Purpose, Role, Ways};
 use super::staged;
 use super::stream::{Receiving, SAID, drive};
 use super::turns::{First, play, prepare};
@@ -22,6 +23,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// No end asks for more queue pairs, nor for more messages in a step.
 const MOST_PAIRS: u32 = 64;
 const MOST_MESSAGES: u32 = 10_000_000;
+/// Bytes that an atomic operation changes.
+const WORD: usize = 8;
 
 /// Does what the other end says, until that says that it was all.
 pub fn follow(
@@ -47,7 +50,7 @@ fn obey(
         Some(teller) => teller.doing_for(what, time),
         None => Ok(()),
     };
-    let mut joined = Vec::new();
+    let mut connection: Option<Connection> = None;
     loop {
         doing("the other side to begin its next step", BETWEEN)?;
         let Message::Step(step) = heard(control, BETWEEN)? else {
@@ -55,27 +58,33 @@ fn obey(
         };
         let found = match step {
             Step::End => return Ok(()),
-            Step::Connect { pairs, .. } if !(1..=MOST_PAIRS).contains(&pairs) => return Err(Trouble::OutOfStep),
-            Step::Connect { transport, pairs } => {
-                // The old one ends before the new one is made.
-                drop(std::mem::take(&mut joined));
-                joined = join(end, transport, pairs, &other, control)?;
+            Step::Connect(purpose) => {
+                drop(connection.take());
+                connection = Some(Connection::new(end, purpose, room, &other, control)?);
+                continue;
+            }
+            Step::Disconnect => {
+                drop(connection.take());
+                control.tell(Message::Done)?;
                 continue;
             }
             Step::Verify { kind, bytes, seeds } => {
                 doing("a message that is verified", allowance(bytes))?;
-                verified(end, first(&mut joined)?, control, kind, within(bytes, room)?, seeds)?
+                let joined = first(queue_pairs_for(&mut connection, kind, bytes, &[Ways::One])?)?;
+                verified(end, joined, control, kind, bytes, seeds)?
             }
             Step::Stream(flow) => {
                 doing("messages of the other side", allowed(flow.time))?;
-                possible(flow, room)?;
-                streamed(end, &mut joined, flow, control)?
+                possible(flow)?;
+                let joined = queue_pairs_for(&mut connection, flow.kind, flow.bytes, &[Ways::One])?;
+                streamed(end, joined, flow, control)?
             }
             Step::Both(flow) => {
                 doing("messages both ways", allowed(flow.time))?;
-                possible(flow, room)?;
+                possible(flow)?;
+                let joined = queue_pairs_for(&mut connection, flow.kind, flow.bytes, &[Ways::Both])?;
                 control.tell(Message::Ready)?;
-                let samples = drive(end, &mut joined, flow, true, control)?;
+                let samples = drive(end, joined, flow, true, control)?;
                 done(control, allowed(flow.time))?;
                 let seconds = Figures::of(&samples).map_or(0.0, |figures| figures.median);
                 control.tell(Message::Took(seconds))?;
@@ -83,8 +92,13 @@ fn obey(
             }
             Step::Staged(flow) => {
                 doing("chunks of the other side", allowed(flow.time))?;
-                possible(flow, room)?;
-                let joined = first(&mut joined)?;
+                possible(flow)?;
+                let joined = first(queue_pairs_for(
+                    &mut connection,
+                    flow.kind,
+                    flow.bytes,
+                    &[Ways::Staged],
+                )?)?;
                 before(end, flow)?;
                 staged::prepare(end, joined, flow)?;
                 control.tell(Message::Ready)?;
@@ -100,8 +114,7 @@ fn obey(
             } => {
                 let time = allowed(time);
                 doing("messages there and back", time)?;
-                let joined = first(&mut joined)?;
-                within(bytes, room)?;
+                let joined = first(queue_pairs_for(&mut connection, kind, bytes, &[Ways::One, Ways::Both])?)?;
                 counted(count)?;
                 prepare(end, joined, kind, bytes, count)?;
                 control.tell(Message::Ready)?;
@@ -116,11 +129,48 @@ fn obey(
     }
 }
 
-/// What the other side asks for fits into this side's memory: it may be another program.
-fn within(bytes: usize, room: usize) -> Result<usize, Trouble> {
-    match (1..=half(room)).contains(&bytes) {
-        true => Ok(bytes),
-        false => Err(Trouble::OutOfStep),
+/// The queue pairs of a test case.
+struct Connection {
+    purpose: Purpose,
+    joined: Vec<Joined>,
+}
+
+impl Connection {
+    /// Connects for the test case that the other side asks for, if it fits into this side's memory.
+    fn new(
+        end: &End,
+        purpose: Purpose,
+        room: usize,
+        other: &Offer,
+        control: &mut dyn Control,
+    ) -> Result<Self, Trouble> {
+        let is_possible = (1..=MOST_PAIRS).contains(&purpose.pairs)
+            && (1..=half(room)).contains(&purpose.bytes)
+            && (!purpose.kind.is_atomic() || purpose.bytes == WORD);
+        match is_possible {
+            true => Ok(Self {
+                purpose,
+                joined: join(end, purpose, Role::Responder, other, control)?,
+            }),
+            false => Err(Trouble::OutOfStep),
+        }
+    }
+}
+
+/// The queue pairs, if they were connected for this test case.
+fn queue_pairs_for<'c>(
+    connection: &'c mut Option<Connection>,
+    kind: Kind,
+    bytes: usize,
+    ways: &[Ways],
+) -> Result<&'c mut [Joined], Trouble> {
+    match connection {
+        Some(Connection { purpose, joined })
+            if (purpose.kind, purpose.bytes) == (kind, bytes) && ways.contains(&purpose.ways) =>
+        {
+            Ok(joined)
+        }
+        _ => Err(Trouble::OutOfStep),
     }
 }
 
@@ -131,9 +181,8 @@ fn counted(count: u32) -> Result<(), Trouble> {
     }
 }
 
-/// So is each of a flow, and they are no more than one asks for.
-fn possible(flow: Flow, room: usize) -> Result<(), Trouble> {
-    within(flow.bytes, room)?;
+/// Checks the number of messages of a flow.
+fn possible(flow: Flow) -> Result<(), Trouble> {
     counted(flow.count)?;
     match flow.depth {
         0 => Err(Trouble::OutOfStep),
@@ -186,7 +235,7 @@ fn streamed(
 ) -> Result<Option<String>, Trouble> {
     before(end, flow)?;
     if flow.kind.is_received() {
-        let receiving = Receiving::begin(end, joined, flow)?;
+        let receiving = Receiving::begin(joined, flow)?;
         control.tell(Message::Ready)?;
         receiving.finish(end, joined, control)?;
     } else {
@@ -211,13 +260,12 @@ fn verified(
     }
     end.leave(0, bytes)?;
     if kind.is_received() {
-        let message = end.region().piece(0, bytes)?;
+        let region = joined.region.clone();
+        let message = region.piece(0, bytes)?;
         match &joined.datagram {
             None => joined.pair.receive(1, &[message])?,
             // The route that it came by goes elsewhere.
-            Some(_) => joined
-                .pair
-                .receive(1, &[end.region().piece(joined.half, ROUTE)?, message])?,
+            Some(_) => joined.pair.receive(1, &[region.piece(joined.half, ROUTE)?, message])?,
         }
     }
     control.tell(Message::Ready)?;

@@ -4,12 +4,14 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use verbs::{
-    Access, Address, Behaviour, Completion, CompletionQueue, Datagram, Peer, QueuePair, QueuePairOptions, Remote,
+    Address, Behaviour, Completion, CompletionQueue, Datagram, Peer, QueuePair, QueuePairOptions, Region, Remote,
     Route, Rts, Transport,
 };
 
-use super::control::{Control, Endpoint, Message, Offer};
-use super::end::End;
+use super::control::{Control, Endpoint, Message, Offer, Window};
+use super::end::{End, half};
+use super::purpose::{Purpose, Role};
+use crate::probe::random::random;
 use crate::probe::trouble::Trouble;
 
 /// Requests to send that a queue holds.
@@ -20,10 +22,10 @@ pub const BUFFERS: u32 = 512;
 pub const INLINE: u32 = 64;
 /// What the card puts before a datagram: the route it came by.
 pub const ROUTE: usize = 40;
-/// Any number does; one that comes round soon shows that it may.
-const FIRST_PACKET: u32 = 0xff_ff00;
-/// Both ends know it.
-const QKEY: u32 = 0x0067_6472;
+/// Bits of a PSN.
+const PSN: u32 = 0xff_ffff;
+/// Bits of a Q_Key that programs may choose: with the highest bit set the queue pair's own is used.
+const QKEY: u32 = 0x7fff_ffff;
 /// How often it is looked at a queue or a byte before it is looked at the clock and for the other end: what that costs must not be part
 /// of a turn, also where the CPU is an emulated one.
 const LOOKS: u32 = 4096;
@@ -45,7 +47,9 @@ pub struct Joined {
     pub pair: QueuePair<Rts>,
     pub sent: Queue,
     pub received: Queue,
-    /// The other end's memory.
+    /// This end's memory region, destroyed with the last queue pair of the test case.
+    pub region: Region,
+    /// The other end's memory; address and rkey are 0 if no request names it.
     pub remote: Remote,
     /// Where the two halves of that meet.
     pub half: usize,
@@ -62,22 +66,17 @@ pub fn name(transport: Transport) -> &'static str {
     }
 }
 
-/// Joins so many queue pairs with those of an end that does the same.
+/// Connects the queue pairs that a test case needs with the other end's.
 pub fn join(
     end: &End,
-    transport: Transport,
-    pairs: u32,
+    purpose: Purpose,
+    role: Role,
     other: &Offer,
     control: &mut dyn Control,
 ) -> Result<Vec<Joined>, Trouble> {
-    let access = match transport {
-        Transport::Rc => Access::ALL,
-        Transport::Uc | Transport::Ud => Access {
-            remote_read: false,
-            remote_atomic: false,
-            ..Access::ALL
-        },
-    };
+    let Purpose { transport, pairs, .. } = purpose;
+    let region = end.register(purpose, role)?;
+    let access = purpose.access(role);
     let options = QueuePairOptions {
         receive_depth: BUFFERS,
         // A datagram comes with its route.
@@ -90,18 +89,29 @@ pub fn join(
     for _ in 0..pairs {
         let (sent, received) = (end.context.completions(DEPTH)?, end.context.completions(BUFFERS)?);
         let pair = end.domain.queue_pair(options, &sent, &received)?;
-        made.push((pair.init(end.port.number, access, QKEY)?, sent, received));
+        let [first_packet, qkey] = random_numbers()?;
+        let endpoint = Endpoint {
+            queue_pair: pair.number(),
+            first_packet: first_packet & PSN,
+            qkey: qkey & QKEY,
+        };
+        let pair = pair.init(end.port.number, access, endpoint.qkey)?;
+        made.push((pair, endpoint, sent, received));
     }
-    let endpoint = |number| Endpoint {
-        queue_pair: number,
-        first_packet: FIRST_PACKET,
-    };
-    control.tell(Message::Pairs(
-        made.iter().map(|(pair, ..)| endpoint(pair.number())).collect(),
-    ))?;
-    let theirs = match heard(control, Duration::ZERO)? {
-        Message::Pairs(theirs) if theirs.len() == made.len() => theirs,
+    let window = purpose.is_remote(role).then(|| {
+        let Remote { address, rkey } = region.remote();
+        Window { address, rkey }
+    });
+    let endpoints = made.iter().map(|(_, endpoint, ..)| *endpoint).collect();
+    control.tell(Message::Pairs(endpoints, window))?;
+    let (theirs, window) = match heard(control, Duration::ZERO)? {
+        Message::Pairs(theirs, window) if theirs.len() == made.len() => (theirs, window),
         _ => return Err(Trouble::OutOfStep),
+    };
+    let remote = match window {
+        Some(Window { address, rkey }) => Remote { address, rkey },
+        None if purpose.is_remote(role.other()) => return Err(Trouble::OutOfStep),
+        None => Remote { address: 0, rkey: 0 },
     };
     let route = Route::of(end.port.number, end.gid.map_or(0, |gid| gid.index as u8));
     let behaviour = Behaviour {
@@ -111,7 +121,7 @@ pub fn join(
         ..Behaviour::of(end.mtu.min(other.mtu))
     };
     let mut joined = Vec::new();
-    for ((pair, sent, received), endpoint) in made.into_iter().zip(theirs) {
+    for ((pair, ours, sent, received), endpoint) in made.into_iter().zip(theirs) {
         let address = Address {
             lid: other.lid,
             gid: other.gid,
@@ -123,21 +133,28 @@ pub fn join(
         };
         let pair = pair.ready_to_receive(route, peer, behaviour)?;
         joined.push(Joined {
-            pair: pair.ready_to_send(FIRST_PACKET, behaviour)?,
+            pair: pair.ready_to_send(ours.first_packet, behaviour)?,
             sent: Queue::new(sent, end.patience),
             received: Queue::new(received, end.patience),
-            remote: Remote {
-                address: other.address,
-                rkey: other.rkey,
-            },
-            half: other.half as usize,
+            region: region.clone(),
+            remote,
+            half: half(purpose.bytes),
             datagram: match transport {
-                Transport::Ud => Some(end.domain.datagram(route, address, endpoint.queue_pair, QKEY)?),
+                Transport::Ud => Some(
+                    end.domain
+                        .datagram(route, address, endpoint.queue_pair, endpoint.qkey)?,
+                ),
                 Transport::Rc | Transport::Uc => None,
             },
         });
     }
     Ok(joined)
+}
+
+/// A random PSN and Q_Key.
+fn random_numbers() -> Result<[u32; 2], Trouble> {
+    let number = || random().map(u32::from_ne_bytes).map_err(Trouble::Random);
+    Ok([number()?, number()?])
 }
 
 /// What the other end says next, which may take so long.

@@ -10,6 +10,7 @@ use super::control::{Control, Flow, Kind, Message, Offer, Step};
 use super::end::{End, half};
 use super::joined::{Joined, heard, join, name};
 use super::plan::{Duty, depth_of};
+use super::purpose::Role;
 use super::stream::{drive, work};
 use super::turns::{First, play, prepare};
 use super::{roads, staged};
@@ -100,18 +101,11 @@ impl Leader<'_, '_> {
             self.teller.note(why.to_owned())?;
         }
         self.teller.expect_more(duties.len() as u64);
-        let mut connected: Option<(Transport, u32)> = None;
-        let mut joined = Vec::new();
         for duty in duties {
-            let wanted = duty.connection(self.task.queue_pairs);
-            if connected != Some(wanted) {
-                // The old one ends before the new one is made.
-                drop(std::mem::take(&mut joined));
-                let (transport, pairs) = wanted;
-                self.control.tell(Message::Step(Step::Connect { transport, pairs }))?;
-                joined = join(self.end, transport, pairs, &other, self.control)?;
-                connected = Some(wanted);
-            }
+            // Each test case has queue pairs and a memory region of its own, which are destroyed with it.
+            let purpose = duty.purpose(self.task.queue_pairs);
+            self.control.tell(Message::Step(Step::Connect(purpose)))?;
+            let mut joined = join(self.end, purpose, Role::Requester, &other, self.control)?;
             let done = match duty {
                 Duty::Verify(transport, kind, bytes) => self.verify(&mut joined, transport, kind, bytes),
                 Duty::Turns(kind, bytes) => self.turns(&mut joined, kind, bytes),
@@ -121,8 +115,19 @@ impl Leader<'_, '_> {
                 Duty::Staged(bytes) => self.staged(&mut joined, bytes),
             };
             done.map_err(|trouble| self.seen(trouble))?;
+            drop(joined);
+            self.disconnect()?;
         }
         Ok(self.control.tell(Message::Step(Step::End))?)
+    }
+
+    /// Waits until the other end has destroyed what it made for the test case: no rkey is valid any more.
+    fn disconnect(&mut self) -> Result<(), Trouble> {
+        self.control.tell(Message::Step(Step::Disconnect))?;
+        match heard(self.control, Duration::ZERO)? {
+            Message::Done => Ok(()),
+            _ => Err(Trouble::OutOfStep),
+        }
     }
 
     /// A failure, with the step that it befell.
@@ -167,7 +172,8 @@ impl Leader<'_, '_> {
         self.end.fill(bytes, Pattern::new(here))?;
         self.end.leave(0, bytes)?;
         self.begin(&label, bytes, Step::Verify { kind, bytes, seeds }, allowance(bytes))?;
-        let pieces = [self.end.region().piece(0, bytes)?];
+        let region = joined.region.clone();
+        let pieces = [region.piece(0, bytes)?];
         let remote = joined.remote;
         let work = match (kind, &joined.datagram) {
             (Kind::FetchAdd, _) => Work::FetchAdd(remote, sent.wrapping_sub(before)),

@@ -47,10 +47,11 @@ impl Store {
             // know it is asked for no such copies here: each is waited for.
             let _ = pointer::set_sync_memops(memory.address());
         }
-        Ok(Self::Device {
-            stream: gpu.stream()?,
-            memory,
-        })
+        let stream = gpu.stream()?;
+        // The other end may read all of it during a test case, and CUDA promises nothing about what new memory holds.
+        stream.fill(&memory, 0, memory.len(), 0)?;
+        stream.synchronize()?;
+        Ok(Self::Device { memory, stream })
     }
 
     /// The GPU's memory and what works on it, where it is a GPU's.

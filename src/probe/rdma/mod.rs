@@ -16,6 +16,7 @@ mod memory;
 mod pairs;
 mod perftest;
 mod plan;
+mod purpose;
 pub mod rendezvous;
 mod roads;
 mod staged;

@@ -16,7 +16,7 @@ pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
     let (host, listens) = match &options.far {
         Far::At { host, .. } => (host.as_str(), false),
         Far::Here(_) => ("localhost", false),
-        Far::Comes(_) | Far::Launched(_) => ("HOST", true),
+        Far::Comes(..) | Far::Launched(..) => ("HOST", true),
     };
     for (number, near) in ends.iter().enumerate() {
         // On another machine the far end is what it is there.

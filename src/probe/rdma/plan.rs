@@ -7,6 +7,7 @@ use verbs::Transport;
 use super::Task;
 use super::control::{Kind, Offer};
 use super::end::End;
+use super::purpose::{Purpose, Ways};
 use crate::probe::depth::{Depth, Terms};
 
 /// What is verified over each transport. An unreliable write alone tells nobody that it has arrived.
@@ -55,13 +56,29 @@ pub enum Duty {
 }
 
 impl Duty {
-    /// The connection that it needs, where so many queue pairs are to move the bandwidth.
-    pub fn connection(self, pairs: u32) -> (Transport, u32) {
+    /// What it needs to be connected for, where so many queue pairs are to move the bandwidth.
+    pub fn purpose(self, pairs: u32) -> Purpose {
+        let reliable = |pairs, kind, bytes, ways| Purpose {
+            transport: Transport::Rc,
+            pairs,
+            kind,
+            bytes,
+            ways,
+        };
         match self {
-            Self::Verify(transport, ..) => (transport, 1),
-            Self::Turns(..) | Self::Staged(_) => (Transport::Rc, 1),
-            Self::Stream(..) | Self::Both(_) => (Transport::Rc, pairs),
-            Self::Rate(_) => (Transport::Rc, pairs.max(RATE_PAIRS)),
+            Self::Verify(transport, kind, bytes) => Purpose {
+                transport,
+                ..reliable(1, kind, bytes, Ways::One)
+            },
+            // What is read is read by one end.
+            Self::Turns(kind @ (Kind::Read | Kind::FetchAdd | Kind::CompareSwap), bytes) => {
+                reliable(1, kind, bytes, Ways::One)
+            }
+            Self::Turns(kind, bytes) => reliable(1, kind, bytes, Ways::Both),
+            Self::Stream(kind, bytes) => reliable(pairs, kind, bytes, Ways::One),
+            Self::Both(bytes) => reliable(pairs, Kind::Write, bytes, Ways::Both),
+            Self::Rate(bytes) => reliable(pairs.max(RATE_PAIRS), Kind::Write, bytes, Ways::One),
+            Self::Staged(bytes) => reliable(1, Kind::Send, bytes, Ways::Staged),
         }
     }
 }
@@ -317,13 +334,24 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_has_as_many_pairs_as_move_the_bandwidth() {
-        assert_eq!(Duty::Stream(Kind::Write, 8).connection(2), (Transport::Rc, 2));
-        assert_eq!(Duty::Rate(8).connection(2), (Transport::Rc, 4));
-        assert_eq!(Duty::Turns(Kind::Send, 8).connection(2), (Transport::Rc, 1));
-        assert_eq!(
-            Duty::Verify(Transport::Uc, Kind::Send, 8).connection(2),
-            (Transport::Uc, 1)
-        );
+    fn a_connection_is_for_one_case_with_as_many_pairs_as_move_the_bandwidth() {
+        let of = |duty: Duty| {
+            let purpose = duty.purpose(2);
+            (purpose.transport, purpose.pairs, purpose.kind, purpose.ways)
+        };
+        for (duty, expected) in [
+            (Duty::Stream(Kind::Write, 8), (Transport::Rc, 2, Kind::Write, Ways::One)),
+            (Duty::Both(8), (Transport::Rc, 2, Kind::Write, Ways::Both)),
+            (Duty::Rate(8), (Transport::Rc, 4, Kind::Write, Ways::One)),
+            (Duty::Turns(Kind::Send, 8), (Transport::Rc, 1, Kind::Send, Ways::Both)),
+            (Duty::Turns(Kind::Read, 8), (Transport::Rc, 1, Kind::Read, Ways::One)),
+            (Duty::Staged(8), (Transport::Rc, 1, Kind::Send, Ways::Staged)),
+            (
+                Duty::Verify(Transport::Uc, Kind::Send, 8),
+                (Transport::Uc, 1, Kind::Send, Ways::One),
+            ),
+        ] {
+            assert_eq!(of(duty), expected, "{duty:?}");
+        }
     }
 }

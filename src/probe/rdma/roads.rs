@@ -1,9 +1,12 @@
-//! The road by which a card reaches GPU memory: tried in the order of NCCL and UCX, each with what became of it.
+//! The road by which a card reaches GPU memory: tried in the order of NCCL and UCX, each with what became of it. The trial
+//! registration is destroyed: memory is registered for one test case at a time.
 
 use gpu::{HostMemory, sentence};
 use verbs::{Access, Domain, Region, RoadError};
 
+use super::end::half;
 use super::memory::Store;
+use super::purpose::{Purpose, Role, Ways};
 use super::staged::STAGING;
 use super::{Memory, Road};
 use crate::model::{BackendChoice, BackendOutcome};
@@ -11,28 +14,59 @@ use crate::probe::trouble::Trouble;
 
 /// What the card moves of an end's memory.
 pub struct Way {
-    /// What it reaches.
-    pub region: Region,
     /// By which road it reaches a GPU's; none of host memory.
     pub road: Option<Road>,
     /// Pinned memory between the card and a GPU's: where the road is staged, and for comparison where not.
-    pub pinned: Option<(HostMemory, Region)>,
+    pub pinned: Option<HostMemory>,
     /// What became of each road.
     pub choices: Vec<BackendChoice>,
 }
 
-/// Registers what the card is to move.
-pub fn register(domain: &Domain, memory: &Memory, store: &Store) -> Result<Way, Trouble> {
-    let plain = |region| Way {
-        region,
+/// Access of a trial registration: none from the other end.
+const TRIAL: Access = Access {
+    local_write: true,
+    remote_write: false,
+    remote_read: false,
+    remote_atomic: false,
+    relaxed_ordering: false,
+};
+
+/// Tries which way the NIC can register the memory under test.
+pub fn choose(domain: &Domain, memory: &Memory, store: &Store) -> Result<Way, Trouble> {
+    match store {
+        Store::Host(buffer) => drop(domain.register(buffer, TRIAL)?),
+        Store::Pinned(memory) => drop(domain.register_host(memory, TRIAL)?),
+        Store::Device { .. } => return device(domain, memory, store),
+    }
+    Ok(Way {
         road: None,
         pinned: None,
         choices: Vec::new(),
-    };
-    match store {
-        Store::Host(buffer) => Ok(plain(domain.register(buffer, Access::ALL)?)),
-        Store::Pinned(memory) => Ok(plain(domain.register_host(memory, Access::ALL)?)),
-        Store::Device { .. } => device(domain, memory, store),
+    })
+}
+
+impl Way {
+    /// Registers the memory of a test case, with the access that the case needs.
+    pub fn register(&self, domain: &Domain, store: &Store, purpose: Purpose, role: Role) -> Result<Region, Trouble> {
+        let access = purpose.access(role);
+        // One message that is sent, and one that arrives.
+        let part = 0..half(purpose.bytes) * 2;
+        let by = |road: Road, by: verbs::Road| match store.device() {
+            Some((memory, _)) => domain
+                .register_by(by, memory, access)
+                .map_err(|error| Trouble::Road(road.name(), error)),
+            None => Err(Trouble::OutOfStep),
+        };
+        let pinned = || self.pinned.as_ref().ok_or(Trouble::OutOfStep);
+        Ok(match (self.road, store) {
+            _ if purpose.ways == Ways::Staged => domain.register_host_part(pinned()?, 0..STAGING, access)?,
+            (Some(Road::Staged), _) => domain.register_host_part(pinned()?, part, access)?,
+            (Some(road @ Road::Dmabuf), _) => by(road, verbs::Road::Dmabuf)?,
+            (Some(road @ Road::Peermem), _) => by(road, verbs::Road::Peermem)?,
+            (None, Store::Host(buffer)) => domain.register_part(buffer, part, access)?,
+            (None, Store::Pinned(memory)) => domain.register_host_part(memory, part, access)?,
+            (None, Store::Device { .. }) => return Err(Trouble::OutOfStep),
+        })
     }
 }
 
@@ -53,10 +87,10 @@ fn device(domain: &Domain, memory: &Memory, store: &Store) -> Result<Way, Troubl
         if wanted.is_some_and(|wanted| wanted != road) {
             continue;
         }
-        let (outcome, why) = match domain.register_by(by, gpu_memory, Access::ALL) {
+        let (outcome, why) = match domain.register_by(by, gpu_memory, TRIAL) {
             Ok(_) if taken.is_some() => (BackendOutcome::Usable, "another comes first".to_owned()),
-            Ok(region) => {
-                taken = Some((road, region));
+            Ok(_) => {
+                taken = Some(road);
                 (BackendOutcome::Chosen, "the card registers the GPU's memory".to_owned())
             }
             Err(error) if wanted == Some(road) => return Err(Trouble::Road(road.name(), error)),
@@ -70,29 +104,27 @@ fn device(domain: &Domain, memory: &Memory, store: &Store) -> Result<Way, Troubl
         None => gpu_memory.len().max(STAGING),
     };
     let pinned = pinned(domain, gpu_memory.gpu(), room);
-    if let Some((road, region)) = taken {
+    if let Some(road) = taken {
         return Ok(Way {
-            region,
             road: Some(road),
             pinned: pinned.ok(),
             choices,
         });
     }
-    let (host, region) = pinned?;
+    let host = pinned?;
     let why = "copies through pinned memory, without GPUDirect RDMA".to_owned();
     choices.push(choice(Road::Staged, BackendOutcome::Chosen, why));
     Ok(Way {
-        region: region.clone(),
         road: Some(Road::Staged),
-        pinned: Some((host, region)),
+        pinned: Some(host),
         choices,
     })
 }
 
-fn pinned(domain: &Domain, gpu: &gpu::Gpu, bytes: usize) -> Result<(HostMemory, Region), Trouble> {
+fn pinned(domain: &Domain, gpu: &gpu::Gpu, bytes: usize) -> Result<HostMemory, Trouble> {
     let host = gpu.pinned(bytes)?;
-    let region = domain.register_host(&host, Access::ALL)?;
-    Ok((host, region))
+    drop(domain.register_host(&host, TRIAL)?);
+    Ok(host)
 }
 
 fn choice(road: Road, outcome: BackendOutcome, why: String) -> BackendChoice {

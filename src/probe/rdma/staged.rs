@@ -24,7 +24,7 @@ pub const STAGING: usize = CHUNK * SLOTS;
 /// What one side works with.
 struct Stage<'e> {
     host: &'e HostMemory,
-    region: &'e Region,
+    region: Region,
     memory: &'e DeviceMemory,
     stream: &'e Stream,
     /// One for each slot.
@@ -60,14 +60,14 @@ fn chunks(message: usize) -> usize {
 }
 
 impl<'e> Stage<'e> {
-    fn of(end: &'e End) -> Result<Self, Trouble> {
-        let (Some((host, region)), Some((memory, stream))) = (&end.way.pinned, end.store.device()) else {
+    fn of(end: &'e End, joined: &Joined) -> Result<Self, Trouble> {
+        let (Some(host), Some((memory, stream))) = (&end.way.pinned, end.store.device()) else {
             return Err(Trouble::OutOfStep);
         };
         let copied: Result<Vec<Event>, _> = (0..SLOTS).map(|_| memory.gpu().event()).collect();
         Ok(Self {
             host,
-            region,
+            region: joined.region.clone(),
             memory,
             stream,
             copied: copied?,
@@ -84,7 +84,7 @@ impl<'e> Stage<'e> {
 /// Sends so many messages, chunk by chunk: copied to pinned memory, sent from there, and sent on when the other end says that it
 /// has copied what was in the slot. Seconds for one message, a sample for a few of them.
 pub fn send(end: &End, joined: &mut Joined, flow: Flow, control: &mut dyn Control) -> Result<Vec<f64>, Trouble> {
-    let stage = Stage::of(end)?;
+    let stage = Stage::of(end, joined)?;
     let total = chunks(flow.bytes) * flow.count as usize;
     // What the other end says is nothing but that it says something.
     for _ in 0..SLOTS.min(total) {
@@ -142,14 +142,14 @@ pub fn send(end: &End, joined: &mut Joined, flow: Flow, control: &mut dyn Contro
 
 /// The other side's buffers, before it is sent to.
 pub fn prepare(end: &End, joined: &mut Joined, flow: Flow) -> Result<(), Trouble> {
-    let stage = Stage::of(end)?;
+    let stage = Stage::of(end, joined)?;
     let total = chunks(flow.bytes) * flow.count as usize;
     (0..SLOTS.min(total)).try_for_each(|slot| stage.expect(joined, slot))
 }
 
 /// Receives them: what arrives is copied to GPU memory, and the slot given free.
 pub fn receive(end: &End, joined: &mut Joined, flow: Flow, control: &mut dyn Control) -> Result<(), Trouble> {
-    let stage = Stage::of(end)?;
+    let stage = Stage::of(end, joined)?;
     let total = chunks(flow.bytes) * flow.count as usize;
     let mut copying = VecDeque::new();
     let (mut arrived, mut sent, mut freed) = (0, 0, 0);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use verbs::{Piece, Remote, Request, Work};
+use verbs::{Piece, Region, Remote, Request, Work};
 
 use super::control::{Control, Flow, Kind};
 use super::end::End;
@@ -33,7 +33,8 @@ pub fn drive(
         depth,
         ..
     } = flow;
-    let pieces = [end.region().piece(0, bytes)?];
+    let region = find_region(joined)?;
+    let pieces = [region.piece(0, bytes)?];
     // One in four is told: the others are done when a later one is.
     let told = (depth / 4).max(1);
     let mut lanes = vec![Lane::default(); joined.len()];
@@ -79,6 +80,14 @@ pub fn drive(
     Ok(marks.windows(2).map(seconds).collect())
 }
 
+/// The memory region of a test case: all queue pairs have the same.
+fn find_region(joined: &[Joined]) -> Result<Region, Trouble> {
+    joined
+        .first()
+        .map(|joined| joined.region.clone())
+        .ok_or(Trouble::OutOfStep)
+}
+
 /// The other side of it: buffers for what is received.
 pub struct Receiving {
     lanes: Vec<Lane>,
@@ -88,13 +97,14 @@ pub struct Receiving {
 
 impl Receiving {
     /// Posts as many as there is room for.
-    pub fn begin(end: &End, joined: &mut [Joined], flow: Flow) -> Result<Self, Trouble> {
+    pub fn begin(joined: &mut [Joined], flow: Flow) -> Result<Self, Trouble> {
         let mut receiving = Self {
             lanes: vec![Lane::default(); joined.len()],
             bytes: flow.bytes,
             count: flow.count,
         };
-        let piece = end.region().piece(0, receiving.bytes)?;
+        let region = find_region(joined)?;
+        let piece = region.piece(0, receiving.bytes)?;
         for (joined, lane) in joined.iter_mut().zip(&mut receiving.lanes) {
             while lane.posted < receiving.count.min(BUFFERS) {
                 lane.post(joined, piece)?;
@@ -105,7 +115,8 @@ impl Receiving {
 
     /// Takes all, and posts a buffer again for each.
     pub fn finish(mut self, end: &End, joined: &mut [Joined], control: &mut dyn Control) -> Result<(), Trouble> {
-        let piece = end.region().piece(0, self.bytes)?;
+        let region = find_region(joined)?;
+        let piece = region.piece(0, self.bytes)?;
         let mut waiting = Waiting::new(end.patience);
         while self.lanes.iter().any(|lane| lane.done < self.count) {
             let mut any = false;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::pairs::{Named, far, places};
+use super::rendezvous::Secret;
 use super::{Part, Place, Road, Task, across, perftest};
 use crate::model::ProbeReport;
 use crate::probe::request::{Request, Target};
@@ -37,11 +38,14 @@ pub enum Far {
         host: String,
         /// Its port.
         port: u16,
+        /// The secret of both.
+        secret: Secret,
     },
-    /// Comes to this machine.
-    Comes(SocketAddr),
-    /// A launcher started it: Slurm's srun, or an mpirun. They meet by this file, or as the launcher says.
-    Launched(Option<PathBuf>),
+    /// Connects to this address. Without a secret one is generated and printed.
+    Comes(SocketAddr, Option<Secret>),
+    /// A launcher started it: Slurm's srun, or an mpirun. They meet by this file, or as the launcher says. Without a secret the
+    /// file has one.
+    Launched(Option<PathBuf>, Option<Secret>),
 }
 
 /// What to probe.
@@ -114,7 +118,7 @@ fn work(options: &Options, machine: &Machine, children: &mut Children<'_>) -> Re
     };
     match &options.far {
         Far::Here(named) => here(options, &cards, children, &gpus, &found, named.as_ref()),
-        Far::At { .. } | Far::Comes(_) | Far::Launched(_) => across::run(options, children, &found),
+        Far::At { .. } | Far::Comes(..) | Far::Launched(..) => across::run(options, children, &found),
     }
 }
 

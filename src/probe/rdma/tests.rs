@@ -4,10 +4,17 @@ use std::time::Duration;
 
 use super::channel::Channel;
 use super::control::{Control as _, Gone, Kind, Message, Step};
+use super::purpose::{Purpose, Ways};
 use verbs::Transport;
 
 fn connect(transport: Transport) -> Step {
-    Step::Connect { transport, pairs: 2 }
+    Step::Connect(Purpose {
+        transport,
+        pairs: 2,
+        kind: Kind::Write,
+        bytes: 8,
+        ways: Ways::One,
+    })
 }
 
 #[test]
@@ -37,5 +44,10 @@ fn what_is_said_goes_over_a_wire_as_json() {
         let text = serde_json::to_string(&message).expect("JSON");
         assert_eq!(serde_json::from_str::<Message>(&text).expect("a message"), message);
     }
-    assert!(serde_json::from_str::<Step>(r#"{"connect":{"transport":"xrc","pairs":1}}"#).is_err());
+    assert!(
+        serde_json::from_str::<Step>(
+            r#"{"connect":{"transport":"xrc","pairs":1,"kind":"write","bytes":8,"ways":"one"}}"#
+        )
+        .is_err()
+    );
 }

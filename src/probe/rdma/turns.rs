@@ -34,7 +34,7 @@ pub fn play(
 ) -> Result<Vec<f64>, Trouble> {
     match kind {
         Kind::Write => written(end, joined, bytes, count, first, control),
-        Kind::Read | Kind::FetchAdd | Kind::CompareSwap => fetched(end, joined, kind, bytes, count, control),
+        Kind::Read | Kind::FetchAdd | Kind::CompareSwap => fetched(joined, kind, bytes, count, control),
         Kind::Send | Kind::SendImmediate | Kind::WriteImmediate => {
             sent(end, joined, kind, (bytes, count), first, control)
         }
@@ -47,7 +47,8 @@ pub fn prepare(end: &End, joined: &mut Joined, kind: Kind, bytes: usize, count: 
     // What the other end writes to.
     end.store.clear(half, bytes)?;
     if kind.is_received() {
-        let piece = end.region().piece(half, bytes)?;
+        let region = joined.region.clone();
+        let piece = region.piece(half, bytes)?;
         for id in 0..count.min(BUFFERS) {
             joined.pair.receive(u64::from(id), &[piece])?;
         }
@@ -65,7 +66,8 @@ fn written(
     control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
     let half = joined.half;
-    let pieces = [end.region().piece(0, bytes)?];
+    let region = joined.region.clone();
+    let pieces = [region.piece(0, bytes)?];
     let request = Request {
         inline: bytes <= joined.pair.inline_bytes() as usize,
         ..Request::new(0, Work::Write(joined.remote.offset(half as u64), None), &pieces)
@@ -99,7 +101,8 @@ fn sent(
     control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
     let half = joined.half;
-    let (pieces, into) = ([end.region().piece(0, bytes)?], end.region().piece(half, bytes)?);
+    let region = joined.region.clone();
+    let (pieces, into) = ([region.piece(0, bytes)?], region.piece(half, bytes)?);
     let work = match kind {
         Kind::WriteImmediate => Work::Write(joined.remote.offset(half as u64), Some(0)),
         kind => work(kind, joined.remote),
@@ -174,14 +177,14 @@ fn alternate(
 }
 
 fn fetched(
-    end: &End,
     joined: &mut Joined,
     kind: Kind,
     bytes: usize,
     count: u32,
     control: &mut dyn Control,
 ) -> Result<Vec<f64>, Trouble> {
-    let pieces = [end.region().piece(0, bytes)?];
+    let region = joined.region.clone();
+    let pieces = [region.piece(0, bytes)?];
     let request = Request::new(0, work(kind, joined.remote), &pieces);
     let mut times = Vec::with_capacity(count as usize);
     for _ in 0..count {

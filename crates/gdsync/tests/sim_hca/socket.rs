@@ -405,3 +405,24 @@ fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_
         assert!(polled(&mut own.send_completions).event.failed().is_none());
     }
 }
+
+#[test]
+fn a_process_of_another_user_is_not_joined() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("CI").is_none(), "SKIP: another user needs root");
+        return;
+    }
+    let nobody = rustix::process::Uid::from_raw(65_534);
+    // The kernel notes for each end who made the pair: here a thread that is nobody's.
+    let (near, _far) = std::thread::spawn(move || {
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        UnixStream::pair().unwrap()
+    })
+    .join()
+    .unwrap();
+    let hca = SimHca::with_lid(supply(), 1).unwrap();
+    match socket::join(&hca, near, LONG) {
+        Err(socket::Error::OtherUser { near: 0, far: 65_534 }) => {}
+        other => panic!("{other:?}"),
+    }
+}

@@ -10,7 +10,7 @@ use std::os::fd::AsFd as _;
 use gpu::pointer::{DmaBufMapping, dmabuf};
 use gpu::{Allocation, DeviceMemory, Gpu, Kind, Pattern, Stream};
 use serde_json::json;
-use verbs::{Access, Context, Dmabuf, Domain, Error, Region, Request, Work};
+use verbs::{Access, Buffer, Context, Dmabuf, Domain, Error, Pages, Region, Request, Work};
 
 use ends::{domain, ends};
 use machine::{machine, on};
@@ -299,4 +299,31 @@ fn gpu_memory_does_not_go_inline() {
         assert!(completion.outcome.is_ok(), "{completion:?}");
         assert_eq!(all_of(&far_stream, &far)[199..212], *b"\0of the host\0");
     });
+}
+
+#[test]
+fn a_part_of_a_buffer_is_registered_and_nothing_beyond_it() {
+    on(
+        "a_part_of_a_buffer_is_registered_and_nothing_beyond_it",
+        &machine(),
+        || {
+            let domain = domain("mlx5_0");
+            let buffer = Buffer::new(8192, Pages::Ordinary).expect("memory");
+            let access = Access {
+                remote_read: true,
+                ..Access::default()
+            };
+            let region = domain
+                .register_part(&buffer, 4096..6144, access)
+                .expect("it is registered");
+            assert_eq!((region.remote().address, region.len()), (buffer.address() + 4096, 2048));
+            assert!(region.piece(2000, 49).is_err());
+            for part in [4096..8193, 8192..8193, 9000..9001] {
+                let error = domain
+                    .register_part(&buffer, part.clone(), access)
+                    .expect_err("beyond its end");
+                assert!(matches!(error, Error::Range { .. }), "{part:?}: {error}");
+            }
+        },
+    );
 }

@@ -243,6 +243,8 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
         reason(1, "no-gid"),
         "the other end failed: port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
     );
+    let wrong = reason(2, "wrong");
+    assert!(wrong.contains("said no: its secret is another one"), "{wrong}");
     let mtu = leads("mtu");
     is_whole(&mtu, &[1, 4096, 65536], &[1], &[8, 65536]);
     assert!(

@@ -1,4 +1,4 @@
-//! The side that connects: every address of the name is tried again and again until a listening side answers.
+//! The client: every address of the name is tried again and again until a server answers that knows the secret.
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Conditions;
 use super::error::Error;
+use super::handshake::{ClientHandshake, Next, Rejection, Session};
 use super::link::Link;
+use super::listen::PROOF;
+use super::secret::Secret;
 use super::socket::{again, readable, write_all};
-use super::wire::{Greeting, Lines, line, quote};
+use super::wire::quote;
+use super::{Conditions, is_exposed};
 
 /// How often a wait asks whether somebody wants to stop.
 const SLICE: Duration = Duration::from_millis(50);
@@ -22,6 +25,8 @@ const ADDRESS: Duration = Duration::from_secs(2);
 const HURRIED: Duration = Duration::from_millis(500);
 /// How long until it is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long a server may take for the handshake: a little more than it gives a client.
+const ANSWER: Duration = PROOF.saturating_add(Duration::from_secs(1));
 /// No more addresses of a name are tried than this.
 const ADDRESSES: usize = 16;
 
@@ -35,11 +40,12 @@ pub enum Attempt<L> {
     Never(Error),
 }
 
-/// Connects to the side that listens at this host and port, and tries until the deadline while nothing answers there.
+/// Connects to the server at this host and port, and tries until the deadline while nothing answers there.
 /// The host is a name or an address, IPv6 with or without brackets.
 pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     host: &str,
     port: u16,
+    secret: &Secret,
     terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
@@ -47,7 +53,7 @@ pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     let mut why = String::new();
     loop {
         let last = terms.until.saturating_duration_since(Instant::now()) < HURRIED;
-        match attempt(host, port, terms, terms.until) {
+        match attempt(host, port, secret, terms, terms.until) {
             Attempt::Linked(link) => return Ok(link),
             Attempt::Never(error) => return Err(error),
             // A try that had no time says less than the one before.
@@ -90,10 +96,11 @@ pub fn pause(time: Duration, terms: &Conditions<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tries each address of a host once; one that answers may take until the deadline for its greeting.
+/// Tries each address of a host once; each within a few seconds.
 pub fn attempt<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     host: &str,
     port: u16,
+    secret: &Secret,
     terms: &Conditions<'a>,
     until: Instant,
 ) -> Attempt<Link<'a, M>> {
@@ -107,7 +114,7 @@ pub fn attempt<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         if (terms.interrupted)() {
             return Attempt::Never(Error::Interrupted);
         }
-        match attempt_one(*address, terms, until) {
+        match attempt_one(*address, secret, terms, until) {
             Attempt::NotYet(why) => {
                 let why = if addresses.len() > 1 {
                     format!("{address}: {why}")
@@ -175,9 +182,13 @@ fn resolve(host: &str, port: u16, terms: &Conditions<'_>, until: Instant) -> Att
 /// Tries one address once.
 fn attempt_one<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     address: SocketAddr,
+    secret: &Secret,
     terms: &Conditions<'a>,
     until: Instant,
 ) -> Attempt<Link<'a, M>> {
+    if is_exposed(address.ip(), secret) {
+        return Attempt::Never(Error::Exposed { address });
+    }
     let left = until.saturating_duration_since(Instant::now());
     // At the deadline it is still tried once.
     let stream = match TcpStream::connect_timeout(&address, left.clamp(Duration::from_millis(100), ADDRESS)) {
@@ -191,78 +202,81 @@ fn attempt_one<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     if let Err(error) = stream.set_nonblocking(true) {
         return Attempt::NotYet(error.to_string());
     }
-    // A connection that delays small lines is slower, and no worse.
+    // A connection that delays small messages is slower, and no worse.
     let _ = stream.set_nodelay(true);
-    let mine = match line(&Greeting::of(terms)) {
-        Ok(mine) => mine,
-        Err(why) => return Attempt::Never(Error::Unsendable { why }),
-    };
-    // What the other side sent before it closed says more than that this could not be written.
-    let _ = write_all(&stream, &mine, until, &|| !(terms.interrupted)());
-    let mut lines = Lines::default();
-    let greeting = match hear(&stream, &mut lines, address, terms, until) {
-        Attempt::Linked(greeting) => greeting,
+    let session = match prove(&stream, secret, address, terms, until.min(Instant::now() + ANSWER)) {
+        Attempt::Linked(session) => session,
         Attempt::NotYet(why) => return Attempt::NotYet(why),
         Attempt::Never(error) => return Attempt::Never(error),
     };
-    match Link::new(stream, address, greeting, lines, None, terms) {
+    match Link::new(stream, address, *session, terms) {
         Ok(link) => Attempt::Linked(link),
         Err(error) => Attempt::Never(error),
     }
 }
 
-/// Waits for the greeting of the side that listens.
-fn hear(
+/// Proves the secret to the server, and has it prove it.
+fn prove(
     stream: &TcpStream,
-    lines: &mut Lines,
+    secret: &Secret,
     peer: SocketAddr,
     terms: &Conditions<'_>,
     until: Instant,
-) -> Attempt<Greeting> {
+) -> Attempt<Box<Session>> {
+    let (mut handshake, first) = match ClientHandshake::new(secret) {
+        Ok(begun) => begun,
+        Err(error) => {
+            return Attempt::Never(Error::System {
+                what: "the secret cannot be proved".to_owned(),
+                why: error.to_string(),
+            });
+        }
+    };
+    // What the other side sent before it closed says more than that this could not be written.
+    let send = |bytes: &[u8]| drop(write_all(stream, bytes, until, &|| !(terms.interrupted)()));
     let foreign = |bytes: &[u8]| {
-        Attempt::Never(Error::NotAGreeting {
+        Attempt::Never(Error::NotGdr {
             peer,
             quote: quote(bytes),
         })
     };
-    let mut buffer = [0; 16384];
+    send(&first);
     loop {
-        if !Greeting::may_begin(lines.begun()) {
-            return foreign(lines.begun());
-        }
-        match lines.take() {
-            Ok(Some(line)) => {
-                return match Greeting::parse(&line) {
-                    Ok(Greeting { refused: Some(why), .. }) => Attempt::Never(Error::Refused { peer, why }),
-                    Ok(greeting) => Attempt::Linked(greeting),
-                    Err(unread) => unread.error(peer, terms).map_or_else(|| foreign(&line), Attempt::Never),
-                };
-            }
-            Ok(None) => {}
-            Err(_) => return foreign(lines.begun()),
-        }
         if (terms.interrupted)() {
             return Attempt::Never(Error::Interrupted);
         }
         let left = until.saturating_duration_since(Instant::now());
         if !readable(stream, left.min(SLICE)) {
             if left.is_zero() {
-                return match lines.begun() {
+                return match handshake.begun() {
                     [] => Attempt::NotYet("what listens there took the connection, and said nothing".to_owned()),
                     some => foreign(some),
                 };
             }
             continue;
         }
-        match (&mut &*stream).read(&mut buffer) {
-            Ok(0) if lines.begun().is_empty() => {
-                return Attempt::NotYet("what listens there closed the connection at once".to_owned());
+        let count = match (&mut &*stream).read(handshake.room()) {
+            Ok(0) if handshake.begun().is_empty() => {
+                return Attempt::NotYet("what listens there closed the connection".to_owned());
             }
-            Ok(0) => return foreign(lines.begun()),
-            Ok(count) => lines.feed(&buffer[..count]),
-            Err(error) if again(&error) => {}
-            Err(error) if lines.begun().is_empty() => return Attempt::NotYet(error.to_string()),
-            Err(_) => return foreign(lines.begun()),
+            Ok(0) => return foreign(handshake.begun()),
+            Ok(count) => count,
+            Err(error) if again(&error) => continue,
+            Err(error) if handshake.begun().is_empty() => return Attempt::NotYet(error.to_string()),
+            Err(_) => return foreign(handshake.begun()),
+        };
+        match handshake.received(count) {
+            Next::Wait => {}
+            Next::Send(bytes) => send(&bytes),
+            Next::Done(_, session) => return Attempt::Linked(session),
+            Next::Rejected(rejection) => {
+                return match rejection {
+                    Rejection::Foreign => foreign(handshake.begun()),
+                    Rejection::Protocol(theirs) => Attempt::Never(Error::Protocol { peer, theirs }),
+                    Rejection::Secret => Attempt::Never(Error::Impostor { peer }),
+                    Rejection::No => Attempt::Never(Error::Rejected { peer }),
+                };
+            }
         }
     }
 }

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::place::Launcher;
+use super::handshake::PROTOCOL;
+use super::secret::SECRET_VARIABLE;
 
 /// Why there is no peer, or no peer any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,14 +19,20 @@ pub enum Error {
         why: String,
     },
     /// No peer came in time.
-    #[error("nobody came to {address} within {}{turned_away}; start gdr on the other side with this machine's address, and see that no firewall is between", span(*.waited))]
+    #[error("nobody came to {address} within {}{rejected}; start gdr on the other machine with this one's address and the same secret, and see that no firewall is between", span(*.waited))]
     NobodyCame {
         /// Where it was listened.
         address: SocketAddr,
         /// How long.
         waited: Duration,
-        /// Who came and was no peer, in words that follow; empty where nobody came.
-        turned_away: String,
+        /// Rejected clients, in words that follow; empty if there were none.
+        rejected: String,
+    },
+    /// Without a secret, gdr talks to this machine only.
+    #[error("without a secret gdr uses loopback addresses only, and {address} is not one; leave --no-secret out")]
+    Exposed {
+        /// The address.
+        address: SocketAddr,
     },
     /// The name of the peer's machine has no address.
     #[error("the name '{host}' has no address: {why}; check its spelling, or use the address itself")]
@@ -46,8 +53,10 @@ pub enum Error {
         why: String,
     },
     /// Something else than gdr is there.
-    #[error("what is at {peer} is no gdr that waits for a peer: it sent {quote}; check the address and the port")]
-    NotAGreeting {
+    #[error(
+        "the program at {peer} is not a gdr that waits for a peer: it sent {quote}; check the address and the port"
+    )]
+    NotGdr {
         /// Where.
         peer: SocketAddr,
         /// How it began, in quotation marks.
@@ -55,27 +64,37 @@ pub enum Error {
     },
     /// The two do not speak the same protocol.
     #[error(
-        "gdr {theirs} at {peer} speaks protocol {their_protocol} of the rendezvous, and gdr {ours} here protocol {our_protocol}; use the same version of gdr on both sides"
+        "gdr at {peer} speaks protocol {theirs} of the rendezvous, and this gdr protocol {PROTOCOL}; use the same version of gdr on both machines"
     )]
     Protocol {
         /// The other side.
         peer: SocketAddr,
-        /// Its version.
-        theirs: String,
         /// Its protocol.
-        their_protocol: u64,
-        /// The version of this one.
-        ours: String,
-        /// The protocol of this one.
-        our_protocol: u64,
+        theirs: u32,
     },
-    /// The listening side took another, or is of another run.
-    #[error("gdr at {peer} does not take this one as its peer: {why}")]
-    Refused {
-        /// The listening side.
+    /// The server rejected this client.
+    #[error(
+        "gdr at {peer} said no: its secret is another one; use the secret that it printed, or the same file on both machines"
+    )]
+    Rejected {
+        /// The server.
         peer: SocketAddr,
-        /// In its words.
-        why: String,
+    },
+    /// The server did not prove the secret.
+    #[error(
+        "the program at {peer} speaks the protocol of gdr, but did not prove the secret; check the address and the port"
+    )]
+    Impostor {
+        /// The server.
+        peer: SocketAddr,
+    },
+    /// A frame's authentication code is wrong.
+    #[error(
+        "a frame from {peer} has a wrong authentication code: something between the two machines changed, repeated or left out a frame; check the network"
+    )]
+    Forged {
+        /// The other side.
+        peer: SocketAddr,
     },
     /// The other side failed, and said why.
     #[error("the other side ({peer}) failed: {why}")]
@@ -152,16 +171,11 @@ pub enum Error {
         /// Its number.
         rank: u32,
     },
-    /// Nothing says where the first of the processes is.
-    #[error(
-        "{launcher} does not say where process 0 is; give both a file to meet by, on a filesystem that both machines see"
-    )]
-    NoMeetingPoint {
-        /// What launched them.
-        launcher: Launcher,
-    },
     /// The file to meet by cannot be written, or said nothing of use in time.
-    #[error("the two processes cannot meet by {}: {why}; it must be a file on a filesystem that both machines see and both may write", .path.display())]
+    #[error(
+        "the two processes cannot meet by {}: {why}; use a directory of this user's own that both machines see, or export {SECRET_VARIABLE}=$(openssl rand -hex 32) for both: then srun needs no file, and mpirun -x {SECRET_VARIABLE} any directory that both see",
+        .path.display()
+    )]
     File {
         /// The file.
         path: PathBuf,

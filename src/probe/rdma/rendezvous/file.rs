@@ -1,13 +1,16 @@
 //! A shared file as the meeting point of two processes that know nothing of each other's machine: rank 0 listens on a port
-//! that is free and writes where, rank 1 waits for the file. What an earlier run left there is not believed.
+//! that is free and writes its address and a secret, and rank 1 waits for the file. A file that an earlier run left, or that another
+//! user wrote, is not used.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -16,23 +19,26 @@ use super::connect::{Attempt, attempt, pause};
 use super::error::Error;
 use super::link::Link;
 use super::listen::Listener;
+use super::private::{self, Links, Privacy};
+use super::secret::{SECRET_VARIABLE, Secret};
+use crate::probe::random::random;
 
-/// No such file is longer.
-const LONGEST: u64 = 1024;
 /// How often it is looked for.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a listening side that a file names may take: it may be an earlier run's.
+/// How long the server that a file names may take to answer: the file may be an earlier run's.
 const ANSWER: Duration = Duration::from_secs(3);
+/// A word of the file that is not known.
+const NOTHING: &str = "-";
 
-/// What the file says, in one line: `host port token job`.
+/// What the file says, in one line: `host port secret job`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meeting {
     /// Where rank 0 is.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// What rank 1 must know to be taken.
-    pub token: String,
+    /// The secret; `-` in the file if both ranks have it from elsewhere.
+    pub secret: Option<Secret>,
     /// The launcher's name for this run, where it has one; `-` in the file where not.
     pub job: Option<String>,
 }
@@ -42,7 +48,7 @@ impl Meeting {
     pub fn parse(text: &str) -> Option<Self> {
         let line = text.strip_suffix('\n')?;
         let words: Vec<&str> = line.split(' ').collect();
-        let [host, port, token, job] = words.as_slice() else {
+        let [host, port, secret, job] = words.as_slice() else {
             return None;
         };
         let plain = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_graphic());
@@ -52,33 +58,37 @@ impl Meeting {
         Some(Self {
             host: (*host).to_owned(),
             port: port.parse().ok().filter(|port| *port != 0)?,
-            token: (*token).to_owned(),
-            job: (*job != "-").then(|| (*job).to_owned()),
+            secret: match *secret {
+                NOTHING => None,
+                digits => Some(Secret::parse(digits)?),
+            },
+            job: (*job != NOTHING).then(|| (*job).to_owned()),
         })
     }
 
     /// As the file has it.
     pub fn text(&self) -> String {
-        let job = self.job.as_deref().unwrap_or("-");
-        format!("{} {} {} {job}\n", self.host, self.port, self.token)
+        let secret = self.secret.as_ref().map_or(NOTHING.to_owned(), Secret::text);
+        let job = self.job.as_deref().unwrap_or(NOTHING);
+        format!("{} {} {secret} {job}\n", self.host, self.port)
     }
 }
 
 /// Meets the other process by a file. Rank 0 listens at `address` on a port that is free; where that is all addresses, it
 /// writes its machine's name into the file. `job` is what the launcher calls this run on both sides, where it calls it
-/// anything. A token in the terms is not used: rank 0 makes one.
+/// anything. Without a secret that both were given, rank 0 makes one, and the file is for this user alone.
 pub fn meet_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
-    rank: u32,
-    job: Option<&str>,
+    (rank, job): (u32, Option<&str>),
     address: IpAddr,
+    given: Option<&Secret>,
     terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     let job = job.map(word);
     match rank {
-        0 => first(path, job, address, terms, note),
-        1 => second(path, job.as_deref(), terms, note),
+        0 => first(path, job, address, given, terms, note),
+        1 => second(path, job.as_deref(), given, terms, note),
         rank => Err(Error::Rank { rank }),
     }
 }
@@ -87,29 +97,52 @@ pub fn meet_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 fn word(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
     let word: String = name.chars().take(200).map(plain).collect();
-    if word.is_empty() || word == "-" {
+    if word.is_empty() || word == NOTHING {
         "_".to_owned()
     } else {
         word
     }
 }
 
-fn failed(path: &Path, what: &str, error: &io::Error) -> Error {
-    Error::File {
-        path: path.to_owned(),
-        why: format!("{what} ({error})"),
+/// Whether the file holds a secret.
+fn privacy(given: Option<&Secret>) -> Privacy {
+    match given {
+        Some(_) => Privacy::NotNeeded,
+        None => Privacy::Required,
     }
 }
 
-/// Rank 0: writes where it is, and takes the file away again once it is met.
+/// Opens the directory of a path, checks it, and returns it with the file's name.
+fn open_directory(path: &Path, privacy: Privacy) -> io::Result<(OwnedFd, &OsStr)> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::other("it is not a file's name"))?;
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::openat(CWD, folder, flags, Mode::empty())?;
+    if privacy == Privacy::Required {
+        private::check_directory(&folder)?;
+    }
+    Ok((folder, name))
+}
+
+/// Rank 0: writes its address, and removes the file once rank 1 is connected.
 fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     job: Option<String>,
     address: IpAddr,
+    given: Option<&Secret>,
     terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
-    let listener = Listener::bind(SocketAddr::new(address, 0))?;
+    let secret = match given {
+        Some(secret) => secret.clone(),
+        None => Secret::generate().map_err(system)?,
+    };
+    let listener = Listener::bind(SocketAddr::new(address, 0), &secret)?;
     let host = match address.is_unspecified() {
         true => host_name()?,
         false => address.to_string(),
@@ -117,23 +150,22 @@ fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     let meeting = Meeting {
         host,
         port: listener.address().port(),
-        token: token()?,
+        secret: given.is_none().then_some(secret),
         job,
     };
-    let _written = Written::new(path, meeting.text())?;
-    let terms = Conditions {
-        token: Some(meeting.token.clone()),
-        ..terms.clone()
-    };
-    listener.accept(&terms, note).map_err(|error| match error {
+    let _written = Written::new(path, meeting.text(), privacy(given)).map_err(|error| Error::File {
+        path: path.to_owned(),
+        why: format!("it cannot be written ({error})"),
+    })?;
+    listener.accept(terms, note).map_err(|error| match error {
         Error::NobodyCame {
             address,
             waited,
-            turned_away,
+            rejected,
         } => Error::File {
             path: path.to_owned(),
             why: format!(
-                "rank 1 did not come to {address} within {}{turned_away}",
+                "rank 1 did not come to {address} within {}{rejected}",
                 super::error::span(waited)
             ),
         },
@@ -141,28 +173,46 @@ fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     })
 }
 
-/// A file that is taken away when it is no longer wanted, if it is still the same.
+fn system(error: impl std::fmt::Display) -> Error {
+    Error::System {
+        what: "no secret can be generated".to_owned(),
+        why: error.to_string(),
+    }
+}
+
+/// The meeting file. It is removed on drop, if its text is still the same.
 struct Written {
-    path: PathBuf,
+    folder: OwnedFd,
+    name: OsString,
     text: String,
 }
 
 impl Written {
-    /// Writes it beside its place, for its owner alone, and moves it there: nobody reads half of it.
-    fn new(path: &Path, text: String) -> Result<Self, Error> {
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
+    /// Writes a temporary file of mode 0600 and renames it, so that nobody reads a part of it.
+    fn new(path: &Path, text: String, privacy: Privacy) -> io::Result<Self> {
+        let (folder, name) = open_directory(path, privacy)?;
+        let number = random::<8>()?;
+        let beside: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
+        let beside = format!(".gdr-{beside}");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&folder, &beside, flags, Mode::RUSR | Mode::WUSR)?;
         let write = || {
-            let mut file = tempfile::Builder::new().prefix(".gdr-").tempfile_in(folder)?;
+            // Before the secret is written.
+            if privacy == Privacy::Required {
+                private::check_written(&file)?;
+            }
+            let mut file = fs::File::from(file);
             file.write_all(text.as_bytes())?;
-            file.as_file().sync_all()?;
-            file.persist(path).map_err(|error| error.error)
+            file.sync_all()?;
+            Ok(rustix::fs::renameat(&folder, &beside, &folder, name)?)
         };
-        write().map_err(|error| failed(path, "it cannot be written", &error))?;
+        write().inspect_err(|_: &io::Error| {
+            // Ignored: the first error says more.
+            let _ = rustix::fs::unlinkat(&folder, &beside, AtFlags::empty());
+        })?;
         Ok(Self {
-            path: path.to_owned(),
+            name: name.to_owned(),
+            folder,
             text,
         })
     }
@@ -170,9 +220,10 @@ impl Written {
 
 impl Drop for Written {
     fn drop(&mut self) {
-        if read(&self.path).is_ok_and(|text| text == self.text) {
-            // What is left is stale, and not believed.
-            let _ = fs::remove_file(&self.path);
+        let now = private::read(&self.folder, Path::new(&self.name), Links::Refuse, Privacy::NotNeeded);
+        if now.is_ok_and(|text| text == self.text) {
+            // Ignored: nobody listens at the address in a file that is left.
+            let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }
 }
@@ -181,28 +232,31 @@ impl Drop for Written {
 fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     job: Option<&str>,
+    given: Option<&Secret>,
     terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
+    // An unsafe directory does not become a safe one: waiting is of no use.
+    if let Err(error) = open_directory(path, privacy(given))
+        && error.kind() == io::ErrorKind::Other
+    {
+        return Err(Error::File {
+            path: PathBuf::from(path),
+            why: format!("it is not used ({error})"),
+        });
+    }
     let mut told = String::new();
     loop {
-        let why = match look(path, job) {
-            Ok(meeting) => {
-                let terms = Conditions {
-                    token: Some(meeting.token.clone()),
-                    ..terms.clone()
-                };
+        let why = match look(path, job, given) {
+            Ok((Meeting { host, port, .. }, secret)) => {
                 let until = terms.until.min(Instant::now() + ANSWER);
-                let why = match attempt(&meeting.host, meeting.port, &terms, until) {
+                let why = match attempt(&host, port, &secret, terms, until) {
                     Attempt::Linked(link) => return Ok(link),
                     Attempt::Never(error @ (Error::Interrupted | Error::Protocol { .. })) => return Err(error),
                     Attempt::Never(error) => error.to_string(),
                     Attempt::NotYet(why) => why,
                 };
-                format!(
-                    "it names {}:{}, where this run's other process does not answer ({why})",
-                    meeting.host, meeting.port
-                )
+                format!("it names {host}:{port}, where this run's other process does not answer ({why})")
             }
             Err(why) => why,
         };
@@ -213,54 +267,47 @@ fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         pause(PAUSE, terms)?;
         if Instant::now() >= terms.until {
             return Err(Error::File {
-                path: path.to_owned(),
+                path: PathBuf::from(path),
                 why,
             });
         }
     }
 }
 
-/// What the file says now; an error says why that is nothing to go by.
-fn look(path: &Path, job: Option<&str>) -> Result<Meeting, String> {
-    let text = read(path).map_err(|error| match error.kind() {
+/// Reads the file: where rank 0 is, and the secret. An error says why the file is not used.
+fn look(path: &Path, job: Option<&str>, given: Option<&Secret>) -> Result<(Meeting, Secret), String> {
+    let privacy = privacy(given);
+    let read = || {
+        let (folder, name) = open_directory(path, privacy)?;
+        private::read(&folder, Path::new(name), Links::Refuse, privacy)
+    };
+    let text = read().map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => "rank 0 has not written it".to_owned(),
-        _ => format!("it cannot be read ({error})"),
+        _ => format!("it is not used ({error})"),
     })?;
-    let meeting = Meeting::parse(&text).ok_or("what is in it was not written by gdr")?;
-    match (job, meeting.job.as_deref()) {
-        (Some(ours), Some(theirs)) if ours != theirs => Err(format!("it is of another run ({theirs}, not {ours})")),
-        _ => Ok(meeting),
+    let meeting = Meeting::parse(&text).ok_or("what is in it was not written by this version of gdr")?;
+    if let (Some(ours), Some(theirs)) = (job, meeting.job.as_deref())
+        && ours != theirs
+    {
+        return Err(format!("it is of another run ({theirs}, not {ours})"));
     }
-}
-
-/// The text of a file that is one: a pipe of that name would be waited for.
-fn read(path: &Path) -> io::Result<String> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("it is no file"));
+    match (given, meeting.secret.clone()) {
+        (Some(given), None) => Ok((meeting, given.clone())),
+        (None, Some(secret)) => Ok((meeting, secret)),
+        (None, None) => Err(format!(
+            "rank 0 was given a secret, and this process was not: see that {SECRET_VARIABLE} reaches both"
+        )),
+        (Some(_), Some(_)) => Err(format!(
+            "this process was given a secret, and rank 0 was not: see that {SECRET_VARIABLE} reaches both"
+        )),
     }
-    let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// The name of this machine, by which the other one is to find it.
-fn host_name() -> Result<String, Error> {
+pub fn host_name() -> Result<String, Error> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").map_err(|error| Error::System {
         what: "this machine's name cannot be read".to_owned(),
         why: error.to_string(),
     })?;
     Ok(word(name.trim()))
-}
-
-/// What nobody guesses.
-fn token() -> Result<String, Error> {
-    let mut bytes = [0; 16];
-    let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|error| Error::System {
-        what: "/dev/urandom cannot be read".to_owned(),
-        why: error.to_string(),
-    })?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -10,25 +10,14 @@ use serde::de::DeserializeOwned;
 
 use super::Conditions;
 use super::error::Error;
-use super::porter::Porter;
+use super::handshake::Session;
 use super::pulse::{SILENCE, Shared, to_the_other_side};
-use super::wire::{Envelope, Greeting, Lines, failed};
+use super::wire::{Envelope, failed};
 
 /// How often a wait asks whether somebody wants to stop.
 const SLICE: Duration = Duration::from_millis(50);
 /// How long the other side may take to see that this one goes.
 const FAREWELL: Duration = Duration::from_secs(1);
-
-/// The other side, as it introduced itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    /// Its end of the connection.
-    pub address: SocketAddr,
-    /// The version of its gdr.
-    pub version: String,
-    /// What it can do.
-    pub capabilities: Vec<String>,
-}
 
 /// A connection to the other process. A thread keeps it alive and sees the other side's end while the caller measures;
 /// [`Link::trouble`] tells it cheaply. Dropped without [`Link::bye`], it is a failure to the other side, whose reason is the
@@ -36,8 +25,7 @@ pub struct Peer {
 pub struct Link<'a, M> {
     shared: Arc<Shared<M>>,
     thread: Option<JoinHandle<()>>,
-    porter: Option<Porter>,
-    peer: Peer,
+    peer: SocketAddr,
     local: SocketAddr,
     interrupted: &'a (dyn Fn() -> bool + Sync),
     /// The last error that the caller was given.
@@ -45,13 +33,11 @@ pub struct Link<'a, M> {
 }
 
 impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
-    /// Makes one of a connection whose greetings are exchanged.
+    /// Makes one of a connection whose ends have proved the secret to each other.
     pub(super) fn new(
         stream: TcpStream,
         peer: SocketAddr,
-        greeting: Greeting,
-        lines: Lines,
-        porter: Option<Porter>,
+        session: Session,
         terms: &Conditions<'a>,
     ) -> Result<Self, Error> {
         let system = |what: &str| {
@@ -64,23 +50,18 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         let local = stream
             .local_addr()
             .map_err(system("the connection has no address here"))?;
-        let shared = Arc::new(Shared::new(stream, peer));
+        let shared = Arc::new(Shared::new(stream, peer, session.writer));
         let thread = std::thread::Builder::new()
             .name("rendezvous".to_owned())
             .spawn({
                 let shared = Arc::clone(&shared);
-                move || shared.run(lines)
+                move || shared.run(session.reader)
             })
             .map_err(system("no thread can be started"))?;
         Ok(Self {
             shared,
             thread: Some(thread),
-            porter,
-            peer: Peer {
-                address: peer,
-                version: greeting.version,
-                capabilities: greeting.capabilities,
-            },
+            peer,
             local,
             interrupted: terms.interrupted,
             seen: Mutex::new(None),
@@ -89,20 +70,18 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
 
     /// Sends a message. It may have left when this returns, but nobody knows that it was received.
     pub fn send(&self, message: &M) -> Result<(), Error> {
-        let line = match Envelope::Message(message).line() {
-            Ok(line) => line,
+        let payload = match Envelope::Message(message).payload() {
+            Ok(payload) => payload,
             Err(why) => return Err(self.saw(Error::Unsendable { why })),
         };
         if let Some(error) = self.trouble() {
             return Err(error);
         }
         if self.shared.state().done {
-            return Err(self.saw(Error::PeerDone {
-                peer: self.peer.address,
-            }));
+            return Err(self.saw(Error::PeerDone { peer: self.peer }));
         }
         let go_on = || !(self.interrupted)() && self.shared.state().ending.is_none();
-        let Err(error) = self.shared.write(&line, Instant::now() + SILENCE, &go_on) else {
+        let Err(error) = self.shared.write(&payload, Instant::now() + SILENCE, &go_on) else {
             return Ok(());
         };
         if (self.interrupted)() {
@@ -110,7 +89,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         }
         // What the other side said before it went is a better reason than a broken pipe.
         self.wait_until(Instant::now() + FAREWELL, |state| state.ending.is_some() || state.over);
-        let peer = self.peer.address;
+        let peer = self.peer;
         let (ending, done) = {
             let state = self.shared.state();
             (state.ending.clone(), state.done)
@@ -144,7 +123,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
                 self.seen().take();
                 return Ok(message);
             }
-            let peer = self.peer.address;
+            let peer = self.peer;
             let error = match (ending, done) {
                 (Some(ending), _) => ending,
                 (None, true) => Error::PeerDone { peer },
@@ -229,19 +208,14 @@ impl<M> Link<'_, M> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The other side.
-    pub fn peer(&self) -> &Peer {
-        &self.peer
+    /// The other side's end of the connection.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
     }
 
     /// This end of the connection: an address at which the other machine reaches this one.
     pub fn local(&self) -> SocketAddr {
         self.local
-    }
-
-    /// What a reader should know that happened meanwhile: who came and was told that this side is busy.
-    pub fn notes(&self) -> Vec<String> {
-        self.porter.as_ref().map(Porter::notes).unwrap_or_default()
     }
 
     /// Says the last word, waits a moment for the other side to hear it, and ends the thread.

@@ -1,7 +1,8 @@
-//! The side that listens: it waits for its peer, and turns others away.
+//! The server: it waits for the one client that proves the secret, and rejects all others. Before a client has proved the secret,
+//! what it costs is bounded: 16 sockets, 40 bytes each, for two seconds.
 
-use std::io::Read as _;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
@@ -9,59 +10,69 @@ use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Conditions;
 use super::error::Error;
+use super::handshake::{Next, PROTOCOL, Rejection, ServerHandshake, Session, no};
 use super::link::Link;
-use super::porter::{Porter, TOLD, wait_out};
-use super::socket::{again, any_ready, write_all};
-use super::wire::{Greeting, Lines, line, quote};
+use super::secret::Secret;
+use super::socket::{again, any_ready};
+use super::wire::protocol_of;
+use super::{Conditions, is_exposed};
 
 /// How often a wait asks whether somebody wants to stop.
 const SLICE: Duration = Duration::from_millis(50);
-/// How long who came may take to say what it is.
-const INTRODUCTION: Duration = Duration::from_secs(5);
-/// So many are heard at a time; the others wait in the kernel.
-const HEARD: usize = 16;
+/// How long a client may take to prove the secret.
+pub const PROOF: Duration = Duration::from_secs(2);
+/// Clients that may be proving the secret at once. Another one takes the place of one of them.
+const PENDING: usize = 16;
+/// Time between two reports of rejected clients.
+const REPORTS: Duration = Duration::from_secs(10);
 
 /// A port that is listened on.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    secret: Secret,
 }
 
-/// Somebody who came and did not introduce itself yet.
-struct Newcomer {
+/// A client that has not proved the secret.
+struct Pending {
     stream: TcpStream,
     address: SocketAddr,
-    lines: Lines,
+    /// None after the client was rejected. The socket stays open until the client has read the answer.
+    handshake: Option<ServerHandshake>,
     since: Instant,
 }
 
-/// What came of a newcomer.
+/// What a client's bytes led to.
 enum Heard {
-    /// Nothing yet.
+    /// More bytes are needed.
     Waiting,
     /// It is the peer.
-    Peer(Greeting),
-    /// It is a gdr that speaks another protocol.
-    Protocol(Error),
-    /// It is none; in words that go after its address.
-    Stranger(String),
+    Peer(Box<Session>),
+    /// It is rejected, for this reason.
+    Rejected(String),
+    /// It was rejected before, and has closed the connection.
+    Gone,
 }
 
 /// Listens at an address and waits for the peer: [`Listener::bind`] and [`Listener::accept`] in one.
 pub fn listen<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     address: SocketAddr,
+    secret: &Secret,
     terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
-    Listener::bind(address)?.accept(terms, note)
+    Listener::bind(address, secret)?.accept(terms, note)
 }
 
 impl Listener {
-    /// Listens at this address, and no other; port 0 is a port that is free.
-    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
+    /// Listens at this address, and no other; port 0 is a port that is free. Without a secret the address must be the
+    /// machine's own loopback.
+    pub fn bind(address: SocketAddr, secret: &Secret) -> Result<Self, Error> {
+        if is_exposed(address.ip(), secret) {
+            return Err(Error::Exposed { address });
+        }
         let failed = |error: std::io::Error| Error::Listen {
             address,
             why: error.to_string(),
@@ -69,7 +80,11 @@ impl Listener {
         let socket = TcpListener::bind(address).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address })
+        Ok(Self {
+            socket,
+            address,
+            secret: secret.clone(),
+        })
     }
 
     /// Where it listens, with the port that it got.
@@ -77,21 +92,15 @@ impl Listener {
         self.address
     }
 
-    /// Waits for the peer. Who comes and is none is told so, is noted, and ends no wait.
+    /// Waits for the peer and rejects all other clients. The port is closed when this returns.
     pub fn accept<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         self,
         terms: &Conditions<'a>,
         note: &mut dyn FnMut(String),
     ) -> Result<Link<'a, M>, Error> {
-        if self.address.ip().is_unspecified() {
-            note(format!(
-                "listening on all addresses: whoever reaches this machine reaches port {}",
-                self.address.port()
-            ));
-        }
         let begun = Instant::now();
-        let mut newcomers: Vec<Newcomer> = Vec::new();
-        let mut others = Others::default();
+        let mut pending: Vec<Pending> = Vec::with_capacity(PENDING);
+        let mut rejected = Rejected::default();
         loop {
             if (terms.interrupted)() {
                 return Err(Error::Interrupted);
@@ -100,137 +109,198 @@ impl Listener {
                 return Err(Error::NobodyCame {
                     address: self.address,
                     waited: begun.elapsed(),
-                    turned_away: others.in_words(),
+                    rejected: rejected.describe(),
                 });
             }
-            self.wait(&newcomers);
-            while newcomers.len() < HEARD {
-                match self.socket.accept() {
-                    Ok((stream, address)) => newcomers.extend(Newcomer::new(stream, address)),
-                    Err(error) => {
-                        wait_out(&error);
-                        break;
+            self.wait(&pending);
+            self.admit(&mut pending, &mut rejected)?;
+            let mut at = 0;
+            while at < pending.len() {
+                match pending[at].hear() {
+                    Heard::Waiting => at += 1,
+                    Heard::Gone => drop(pending.remove(at)),
+                    Heard::Rejected(why) => rejected.add(pending[at].address, why),
+                    Heard::Peer(session) => {
+                        let Pending { stream, address, .. } = pending.remove(at);
+                        return Link::new(stream, address, *session, terms);
                     }
                 }
             }
-            let mut waiting = Vec::new();
-            for mut who in newcomers {
-                match who.hear(terms) {
-                    Heard::Waiting => waiting.push(who),
-                    Heard::Peer(greeting) if who.answer(terms, None) => {
-                        let porter = Porter::start(self.socket, who.address, terms)?;
-                        return Link::new(who.stream, who.address, greeting, who.lines, Some(porter), terms);
-                    }
-                    Heard::Peer(_) => others.turned_away(who.address, "it left again", note),
-                    Heard::Protocol(error) => {
-                        who.answer(terms, None);
-                        return Err(error);
-                    }
-                    Heard::Stranger(why) => {
-                        who.answer(terms, Some(format!("it waits for another: {why}")));
-                        others.turned_away(who.address, &why, note);
-                    }
-                }
-            }
-            newcomers = waiting;
+            rejected.report(note);
         }
     }
 
-    /// Waits a little for somebody to come, or to say something.
-    fn wait(&self, newcomers: &[Newcomer]) {
-        let mut waiting: Vec<PollFd<'_>> = newcomers
-            .iter()
-            .map(|newcomer| PollFd::from_borrowed_fd(newcomer.stream.as_fd(), PollFlags::IN))
-            .collect();
-        if newcomers.len() < HEARD {
-            waiting.push(PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN));
+    /// Accepts new clients. Where all places are taken, each takes the place of an earlier one.
+    fn admit(&self, pending: &mut Vec<Pending>, rejected: &mut Rejected) -> Result<(), Error> {
+        for _ in 0..PENDING {
+            let (stream, address) = match self.socket.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    if !again(&error) {
+                        // Most likely no descriptor is left: retrying at once would spin.
+                        std::thread::sleep(SLICE);
+                    }
+                    return Ok(());
+                }
+            };
+            if pending.len() >= PENDING {
+                let gone = pending.remove(choose_evicted(pending));
+                if gone.handshake.is_some() {
+                    rejected.add(
+                        gone.address,
+                        "other clients took its place before it proved the secret".to_owned(),
+                    );
+                }
+            }
+            let handshake = ServerHandshake::new(&self.secret).map_err(|error| Error::System {
+                what: "a client's secret cannot be checked".to_owned(),
+                why: error.to_string(),
+            })?;
+            if stream.set_nonblocking(true).is_ok() {
+                // A connection that delays small messages is slower, and no worse.
+                let _ = stream.set_nodelay(true);
+                pending.push(Pending {
+                    stream,
+                    address,
+                    handshake: Some(handshake),
+                    since: Instant::now(),
+                });
+            }
         }
+        Ok(())
+    }
+
+    /// Waits a little for a new client, or for bytes of one that is pending.
+    fn wait(&self, pending: &[Pending]) {
+        let mut waiting: Vec<PollFd<'_>> = pending
+            .iter()
+            .map(|pending| PollFd::from_borrowed_fd(pending.stream.as_fd(), PollFlags::IN))
+            .collect();
+        waiting.push(PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN));
         any_ready(&mut waiting, SLICE);
     }
 }
 
-impl Newcomer {
-    fn new(stream: TcpStream, address: SocketAddr) -> Option<Self> {
-        stream.set_nonblocking(true).ok()?;
-        // A connection that delays small lines is slower, and no worse.
-        let _ = stream.set_nodelay(true);
-        Some(Self {
-            stream,
-            address,
-            lines: Lines::default(),
-            since: Instant::now(),
-        })
-    }
+/// The client whose place a new one takes: one that was rejected, else one that has sent nothing, else one of the address with
+/// the most places, the oldest first. So one machine that opens many connections loses its own places only.
+fn choose_evicted(pending: &[Pending]) -> usize {
+    let from = |ip: IpAddr| pending.iter().filter(|other| other.address.ip() == ip).count();
+    let rank = |pending: &Pending| {
+        let has_begun = pending.handshake.as_ref().is_some_and(ServerHandshake::has_begun);
+        (
+            pending.handshake.is_none(),
+            !has_begun,
+            from(pending.address.ip()),
+            pending.since.elapsed(),
+        )
+    };
+    let ranks = pending.iter().map(rank).enumerate();
+    ranks.max_by_key(|(_, rank)| *rank).map_or(0, |(at, _)| at)
+}
 
-    /// What it has said by now.
-    fn hear(&mut self, terms: &Conditions<'_>) -> Heard {
-        let stranger = |why: &str| Heard::Stranger(why.to_owned());
-        let mut buffer = [0; 16384];
-        match (&self.stream).read(&mut buffer) {
-            Ok(0) if self.lines.begun().is_empty() => return stranger("it came and left without a word"),
-            Ok(0) => return Heard::Stranger(format!("it sent {} and left", quote(self.lines.begun()))),
-            Ok(count) => self.lines.feed(&buffer[..count]),
-            Err(error) if again(&error) => {}
-            Err(error) => return Heard::Stranger(format!("it left ({error})")),
-        }
-        let foreign = |bytes: &[u8]| Heard::Stranger(format!("it is no gdr, and sent {}", quote(bytes)));
-        if !Greeting::may_begin(self.lines.begun()) {
-            return foreign(self.lines.begun());
-        }
-        let line = match self.lines.take() {
-            Ok(Some(line)) => line,
-            Ok(None) if self.since.elapsed() < INTRODUCTION => return Heard::Waiting,
-            Ok(None) if self.lines.begun().is_empty() => return stranger("it said nothing"),
-            Ok(None) | Err(_) => return foreign(self.lines.begun()),
+impl Pending {
+    /// Reads what the client has sent: from one that may be the peer, no byte beyond the next message of the handshake.
+    fn hear(&mut self) -> Heard {
+        let late = self.since.elapsed() >= PROOF;
+        let Some(handshake) = &mut self.handshake else {
+            return match (&self.stream).read(&mut [0; 512]) {
+                Ok(1..) if !late => Heard::Waiting,
+                Err(error) if again(&error) && !late => Heard::Waiting,
+                _ => Heard::Gone,
+            };
         };
-        match Greeting::parse(&line) {
-            Ok(greeting) if greeting.token == terms.token => Heard::Peer(greeting),
-            Ok(_) => stranger("it is a gdr of another run"),
-            Err(unread) => match unread.error(self.address, terms) {
-                Some(error) => Heard::Protocol(error),
-                None => foreign(&line),
+        match (&self.stream).read(handshake.room()) {
+            Ok(0) => self.reject("it left before it proved the secret".to_owned()),
+            Ok(count) => match handshake.received(count) {
+                Next::Wait if late => self.reject(LATE.to_owned()),
+                Next::Wait => Heard::Waiting,
+                Next::Send(bytes) => match self.send(&bytes) {
+                    true => Heard::Waiting,
+                    false => self.reject(UNSENT.to_owned()),
+                },
+                Next::Done(bytes, session) => match bytes.is_none_or(|bytes| self.send(&bytes)) {
+                    true => Heard::Peer(session),
+                    false => self.reject(UNSENT.to_owned()),
+                },
+                Next::Rejected(rejection) => {
+                    let why = describe(rejection, handshake.begun());
+                    self.reject(why)
+                }
             },
+            Err(error) if again(&error) && late => self.reject(LATE.to_owned()),
+            Err(error) if again(&error) => Heard::Waiting,
+            Err(_) => self.reject("its connection broke".to_owned()),
         }
     }
 
-    /// Greets it, or says why it is not taken; false where it takes no answer.
-    fn answer(&self, terms: &Conditions<'_>, refused: Option<String>) -> bool {
-        let greeting = Greeting {
-            token: None,
-            refused,
-            ..Greeting::of(terms)
-        };
-        line(&greeting).is_ok_and(|line| {
-            let until = Instant::now() + Duration::from_millis(500);
-            write_all(&self.stream, &line, until, &|| !(terms.interrupted)()).is_ok()
-        })
+    /// Sends the answer that all rejected clients get.
+    fn reject(&mut self, why: String) -> Heard {
+        self.handshake = None;
+        // The client may have closed the connection already.
+        let _ = self.send(&no());
+        let _ = self.stream.shutdown(Shutdown::Write);
+        Heard::Rejected(why)
+    }
+
+    /// Sends a few bytes, for which the buffer of a new connection has room.
+    fn send(&self, bytes: &[u8]) -> bool {
+        matches!((&self.stream).write(bytes), Ok(count) if count == bytes.len())
     }
 }
 
-/// Those who came and were no peer.
+const LATE: &str = "it did not prove the secret in time";
+const UNSENT: &str = "it could not be answered";
+
+/// Why a client is rejected. No byte that it sent is part of the text.
+fn describe(rejection: Rejection, begun: &[u8]) -> String {
+    match rejection {
+        Rejection::Foreign | Rejection::No => match protocol_of(begun) {
+            Some(name) => format!("it is not gdr, but {name}"),
+            None => "it is not gdr".to_owned(),
+        },
+        Rejection::Protocol(theirs) => format!(
+            "it speaks protocol {theirs} of the rendezvous, and this gdr protocol {PROTOCOL}: use the same version of gdr on both machines"
+        ),
+        Rejection::Secret => "its secret is another one".to_owned(),
+    }
+}
+
+/// Rejected clients: the first is reported at once, later ones together, at most once in [`REPORTS`].
 #[derive(Default)]
-struct Others {
-    count: usize,
-    last: String,
+struct Rejected {
+    count: u64,
+    reported: u64,
+    last: Option<(SocketAddr, String)>,
+    at: Option<Instant>,
 }
 
-impl Others {
-    fn turned_away(&mut self, who: SocketAddr, why: &str, note: &mut dyn FnMut(String)) {
+impl Rejected {
+    fn add(&mut self, address: SocketAddr, why: String) {
         self.count += 1;
-        self.last = format!("{who}: {why}");
-        if self.count <= TOLD {
-            note(format!("still listening; turned away {}", self.last));
-        } else if self.count == TOLD + 1 {
-            note("still listening; those who are turned away from here on are not told of".to_owned());
-        }
+        self.last = Some((address, why));
     }
 
-    /// What goes after "nobody came".
-    fn in_words(&self) -> String {
-        match self.count {
-            0 => String::new(),
-            1 => format!(" but one that was turned away ({})", self.last),
-            more => format!(" but {more} that were turned away (the last {})", self.last),
+    fn report(&mut self, note: &mut dyn FnMut(String)) {
+        let is_time = self.at.is_none_or(|at| at.elapsed() >= REPORTS);
+        let (Some((address, why)), true) = (&self.last, self.count > self.reported && is_time) else {
+            return;
+        };
+        note(match self.count - self.reported {
+            1 => format!("still listening; rejected {address}: {why}"),
+            more => format!("still listening; rejected {more} connections, the last from {address}: {why}"),
+        });
+        self.reported = self.count;
+        self.at = Some(Instant::now());
+    }
+
+    /// Words that follow "no client".
+    fn describe(&self) -> String {
+        match (self.count, &self.last) {
+            (1, Some((address, why))) => format!(" but one that was rejected ({address}: {why})"),
+            (count, Some((address, why))) => {
+                format!(" but {count} that were rejected (the last {address}: {why})")
+            }
+            (_, None) => String::new(),
         }
     }
 }

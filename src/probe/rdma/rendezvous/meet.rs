@@ -1,4 +1,5 @@
-//! How the two processes of a launcher meet: over the file they were given, or at the port of their job.
+//! How the two processes of a launcher meet: at the port of their job, with a secret that both were given, or by a file that has
+//! one.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -13,31 +14,28 @@ use super::file::meet_by_file;
 use super::link::Link;
 use super::listen::listen;
 use super::place::Place;
+use super::secret::Secret;
 
 /// Meets the other process of a launcher. Process 0 listens at `address`, which the other machine must reach: on the port
-/// of the job where the launcher says both, else on one that is free, which the file tells.
+/// of the job where the launcher says where process 0 is and both were given a secret; else on one that is free, which the
+/// file tells, this one or the one that goes by the job's name.
 pub fn meet<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     place: &Place,
     file: Option<&Path>,
     address: IpAddr,
+    given: Option<&Secret>,
     terms: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     place.of_two()?;
-    if let Some(path) = file {
-        return meet_by_file(path, place.rank, place.job.as_deref(), address, terms, note);
+    if let (None, Some(secret), Some(host), Some(port)) = (file, given, &place.host, place.port) {
+        return match place.rank {
+            0 => listen(SocketAddr::new(address, port), secret, terms, note),
+            _ => connect(host, port, secret, terms, note),
+        };
     }
-    let (Some(host), Some(port)) = (&place.host, place.port) else {
-        return Err(Error::NoMeetingPoint {
-            launcher: place.launcher,
-        });
-    };
-    let terms = Conditions {
-        token: place.job.clone(),
-        ..terms.clone()
-    };
-    match place.rank {
-        0 => listen(SocketAddr::new(address, port), &terms, note),
-        _ => connect(host, port, &terms, note),
-    }
+    let default = place.meeting_file();
+    let path = file.unwrap_or(&default);
+    let job = place.job.as_deref();
+    meet_by_file(path, (place.rank, job), address, given, terms, note)
 }

@@ -52,12 +52,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The file to meet by where the launcher does not say where the first process is: in the directory that both were started
-    /// in, which most clusters share.
-    pub fn meeting_file(&self) -> Option<PathBuf> {
-        if self.host.is_some() && self.port.is_some() {
-            return None;
-        }
+    /// The file to meet by where none is named: in the directory that both were started in, which most clusters share.
+    pub fn meeting_file(&self) -> PathBuf {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || c == '-' || c == '.' {
                 c
@@ -72,10 +68,10 @@ impl Place {
             .take(100)
             .map(plain)
             .collect();
-        Some(PathBuf::from(match job.as_str() {
+        PathBuf::from(match job.as_str() {
             "" => "gdr-rendezvous".to_owned(),
             job => format!("gdr-rendezvous-{job}"),
-        }))
+        })
     }
 
     /// Whether these are two processes, and this is one of them.
@@ -196,7 +192,7 @@ fn host_of_first(variables: Variables<'_>, rank: u32) -> Result<Option<String>, 
                 Ok(names) => Ok(names.into_iter().next()),
                 Err(why) => Err(Error::Environment {
                     variable: variable.to_owned(),
-                    value: super::wire::printable(&value, 200),
+                    value: super::wire::shortened(&value, 200),
                     why,
                 }),
             };
@@ -230,7 +226,7 @@ fn number<N: std::str::FromStr>(variables: Variables<'_>, variable: &str) -> Res
     };
     value.parse().map(Some).map_err(|_| Error::Environment {
         variable: variable.to_owned(),
-        value: super::wire::printable(&value, 60),
+        value: super::wire::shortened(&value, 60),
         why: "it is no number".to_owned(),
     })
 }

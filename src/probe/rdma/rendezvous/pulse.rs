@@ -2,7 +2,7 @@
 //! whatever its caller is busy with. It alone finds that the other side is gone.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use super::error::Error;
-use super::socket::{again, drain, readable, write_all};
-use super::wire::{Envelope, Lines, REASON, failed, line, printable, quote};
+use super::frames::{FrameError, FrameReader, FrameWriter};
+use super::socket::{again, drain, readable, writable, write_all};
+use super::wire::{Envelope, REASON, failed, quote, shortened};
 
 /// How often each side says that it is alive.
 const BEAT: Duration = Duration::from_secs(1);
@@ -30,8 +31,15 @@ pub struct Shared<M> {
     pub state: Mutex<State<M>>,
     /// Something of the state changed.
     pub changed: Condvar,
-    /// Held while a line is written; true once one was written in part: no other can follow.
-    writing: Mutex<bool>,
+    /// Held while a frame is made and written: frames leave in the order of their numbers.
+    writing: Mutex<Writing>,
+}
+
+/// What makes the frames that this side sends.
+struct Writing {
+    frames: FrameWriter,
+    /// One was written in part: no other can follow.
+    cut: bool,
 }
 
 /// What came, and what became of the connection.
@@ -68,7 +76,7 @@ enum Turn {
 
 impl<M> Shared<M> {
     /// An end of a connection that neither blocks nor delays.
-    pub fn new(stream: TcpStream, peer: SocketAddr) -> Self {
+    pub fn new(stream: TcpStream, peer: SocketAddr, frames: FrameWriter) -> Self {
         Self {
             stream,
             peer,
@@ -82,7 +90,7 @@ impl<M> Shared<M> {
                 over: false,
             }),
             changed: Condvar::new(),
-            writing: Mutex::new(false),
+            writing: Mutex::new(Writing { frames, cut: false }),
         }
     }
 
@@ -98,32 +106,35 @@ impl<M> Shared<M> {
         self.changed.notify_all();
     }
 
-    /// Writes a line; `go_on` is asked while the other side takes nothing.
-    pub fn write(&self, line: &[u8], until: Instant, go_on: &dyn Fn() -> bool) -> io::Result<()> {
-        let cut = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.write_with(cut, line, until, go_on)
+    /// Writes a payload as a frame; `go_on` is asked while the other side takes nothing.
+    pub fn write(&self, payload: &[u8], until: Instant, go_on: &dyn Fn() -> bool) -> io::Result<()> {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write_with(writing, payload, until, go_on)
     }
 
     fn write_with(
         &self,
-        mut cut: MutexGuard<'_, bool>,
-        line: &[u8],
+        mut writing: MutexGuard<'_, Writing>,
+        payload: &[u8],
         until: Instant,
         go_on: &dyn Fn() -> bool,
     ) -> io::Result<()> {
-        if *cut {
+        if writing.cut {
             return Err(ErrorKind::BrokenPipe.into());
         }
-        write_all(&self.stream, line, until, go_on).inspect_err(|_| *cut = true)
+        let Some(frame) = writing.frames.frame(payload) else {
+            return Err(ErrorKind::InvalidInput.into());
+        };
+        write_all(&self.stream, &frame, until, go_on).inspect_err(|_| writing.cut = true)
     }
 
     /// Says why this side goes, if the other one takes it soon, and that nothing follows.
     pub fn last_words(&self, last: &Envelope<()>) {
         let until = Instant::now() + LAST_WORDS;
-        while let Ok(line) = line(last) {
-            if let Ok(cut) = self.writing.try_lock() {
+        while let Ok(payload) = last.payload() {
+            if let Ok(writing) = self.writing.try_lock() {
                 // Where they cannot be said the other side sees the end of the connection.
-                let _ = self.write_with(cut, &line, until, &|| true);
+                let _ = self.write_with(writing, &payload, until, &|| true);
                 break;
             }
             if Instant::now() >= until {
@@ -137,31 +148,28 @@ impl<M> Shared<M> {
     /// Says that this side is alive. Where somebody writes, or what was written still waits to leave, that says it: whoever
     /// reads must not wait for a side that may do the same.
     fn beat(&self) {
-        let Ok(mut cut) = self.writing.try_lock() else {
+        let Ok(mut writing) = self.writing.try_lock() else {
             return;
         };
-        let Ok(line) = line(&Envelope::<()>::Alive) else {
+        let Ok(payload) = Envelope::<()>::Alive.payload() else {
             return;
         };
-        if !*cut {
-            match (&self.stream).write(&line) {
-                Ok(count) if count < line.len() => {
-                    let rest = write_all(&self.stream, &line[count..], Instant::now() + LAST_WORDS, &|| true);
-                    *cut = rest.is_err();
-                }
-                // What ended the connection is read.
-                Ok(_) | Err(_) => {}
-            }
+        if writing.cut || !writable(&self.stream) {
+            return;
+        }
+        if let Some(frame) = writing.frames.frame(&payload) {
+            // What ended the connection is read.
+            writing.cut = write_all(&self.stream, &frame, Instant::now() + LAST_WORDS, &|| true).is_err();
         }
     }
 }
 
 impl<M: DeserializeOwned> Shared<M> {
-    /// What the thread does until the connection ends; some lines may have come with the greeting.
-    pub fn run(&self, mut lines: Lines) {
+    /// What the thread does until the connection ends.
+    pub fn run(&self, mut frames: FrameReader) {
         let mut heard = Instant::now();
         let mut next_beat = heard;
-        while let Turn::Go = self.turn(&mut lines, &mut heard, &mut next_beat) {}
+        while let Turn::Go = self.turn(&mut frames, &mut heard, &mut next_beat) {}
         let said = {
             let state = self.state();
             match &state.ending {
@@ -180,16 +188,20 @@ impl<M: DeserializeOwned> Shared<M> {
         self.changed.notify_all();
     }
 
-    fn turn(&self, lines: &mut Lines, heard: &mut Instant, next_beat: &mut Instant) -> Turn {
+    fn turn(&self, frames: &mut FrameReader, heard: &mut Instant, next_beat: &mut Instant) -> Turn {
         loop {
-            match lines.take() {
-                Ok(Some(line)) => {
-                    if let Turn::Over = self.take(&line) {
+            match frames.take() {
+                Ok(Some(payload)) => {
+                    if let Turn::Over = self.take(&payload) {
                         return Turn::Over;
                     }
                 }
                 Ok(None) => break,
-                Err(_) => return self.nonsense(&format!("{}, a line without an end", quote(lines.begun()))),
+                Err(FrameError::TooLong) => return self.nonsense("a frame that is longer than frames are"),
+                Err(FrameError::Forged) => {
+                    self.end(Error::Forged { peer: self.peer });
+                    return Turn::Over;
+                }
             }
         }
         let (leaving, stop) = {
@@ -222,7 +234,7 @@ impl<M: DeserializeOwned> Shared<M> {
             Ok(0) => self.gone("it closed the connection without a word"),
             Ok(count) => {
                 *heard = Instant::now();
-                lines.feed(&buffer[..count]);
+                frames.feed(&buffer[..count]);
                 Turn::Go
             }
             Err(error) if again(&error) => Turn::Go,
@@ -230,7 +242,7 @@ impl<M: DeserializeOwned> Shared<M> {
         }
     }
 
-    /// Takes in a line.
+    /// Takes in what a frame holds.
     fn take(&self, text: &[u8]) -> Turn {
         let envelope = match serde_json::from_slice::<Envelope<M>>(text) {
             Ok(envelope) => envelope,
@@ -252,7 +264,7 @@ impl<M: DeserializeOwned> Shared<M> {
             Envelope::Failed { why } => {
                 self.end(Error::PeerFailed {
                     peer: self.peer,
-                    why: printable(&why, REASON),
+                    why: shortened(&why, REASON),
                 });
                 Turn::Over
             }
@@ -294,6 +306,7 @@ pub fn to_the_other_side(error: &Error) -> String {
         Error::Interrupted => "it was interrupted (Ctrl-C, or a signal that means the same)".to_owned(),
         Error::PeerGone { why, .. } => format!("this side was gone: {why}"),
         Error::Nonsense { quote, .. } => format!("it does not understand what this side sent: {quote}"),
+        Error::Forged { .. } => "it received a frame that this side did not send".to_owned(),
         Error::TimedOut { .. } => "it waited for a message of this side until its deadline".to_owned(),
         other => other.to_string(),
     }

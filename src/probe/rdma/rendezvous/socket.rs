@@ -1,4 +1,4 @@
-//! Sockets that do not block: waiting with a deadline, writing a whole line, reading what nobody wants.
+//! Sockets that do not block: waiting with a deadline, writing all of something, reading what nobody wants.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,6 +15,12 @@ pub fn again(error: &io::Error) -> bool {
 /// Waits until there is something to read, or an end.
 pub fn readable(stream: &TcpStream, wait: Duration) -> bool {
     any_ready(&mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)], wait)
+}
+
+/// Whether a little can be written at once.
+pub fn writable(stream: &TcpStream) -> bool {
+    let out = PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::OUT);
+    any_ready(&mut [out], Duration::ZERO)
 }
 
 /// Waits for what is asked of any of the descriptors.

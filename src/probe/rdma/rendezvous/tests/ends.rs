@@ -8,12 +8,7 @@ use super::*;
 #[test]
 fn messages_go_both_ways_in_order() {
     let (a, b) = pair();
-    assert_eq!(
-        (a.peer().version.as_str(), b.peer().version.as_str()),
-        ("1.2.3", "1.2.3")
-    );
-    assert_eq!(a.peer().capabilities, ["dmabuf", "gpu"]);
-    assert_eq!((a.peer().address, b.peer().address), (b.local(), a.local()));
+    assert_eq!((a.peer(), b.peer()), (b.local(), a.local()));
     for n in 0..100 {
         a.send(&Said::Numbers { all: vec![n, u64::MAX] }).expect("sent");
     }
@@ -40,7 +35,7 @@ fn what_was_said_before_bye_is_received_and_then_nothing() {
         "the other side answers at once"
     );
     assert_eq!(b.receive(soon()), Ok(word("last")));
-    let done = Error::PeerDone { peer: b.peer().address };
+    let done = Error::PeerDone { peer: b.peer() };
     assert_eq!(b.receive(soon()), Err(done.clone()));
     assert_eq!(b.send(&word("more")), Err(done));
     assert_eq!(b.trouble(), None);
@@ -64,7 +59,7 @@ fn a_failure_of_either_side_is_told_to_the_other() {
         let (failing, other) = if listening_fails { (a, b) } else { (b, a) };
         failing.fail("the queue pair is in error:\nlocal protection");
         let expected = Error::PeerFailed {
-            peer: other.peer().address,
+            peer: other.peer(),
             why: "the queue pair is in error: local protection".to_owned(),
         };
         assert_eq!(trouble(&other), expected);
@@ -132,11 +127,11 @@ fn an_interrupt_ends_both_whatever_they_do() {
 #[test]
 fn a_link_that_is_dropped_at_once_has_told_why() {
     for _ in 0..30 {
-        let (link, mut stream) = by_hand();
-        stream.write_all(b"what?\n").expect("written");
+        let (link, mut peer) = by_hand();
+        peer.say(b"what?");
         assert!(matches!(link.receive(soon()), Err(Error::Nonsense { .. })));
         drop(link);
-        let told = rest(&stream);
+        let told = peer.rest();
         assert!(told.contains("does not understand what this side sent"), "{told}");
 
         let (asked, flag) = interruptible(GENEROUS);
@@ -178,8 +173,8 @@ fn a_message_has_its_limit_and_one_below_it_goes_through() {
 
 #[test]
 fn a_peer_that_closes_or_resets_is_gone() {
-    let (link, stream) = by_hand();
-    drop(stream);
+    let (link, peer) = by_hand();
+    drop(peer);
     assert!(matches!(trouble(&link), Error::PeerGone { .. }));
     let Err(Error::PeerGone { why, .. }) = link.receive(soon()) else {
         panic!("it is gone");
@@ -188,72 +183,107 @@ fn a_peer_that_closes_or_resets_is_gone() {
     assert!(why.contains("without a word") || why.contains("reset"), "{why}");
 
     // Half closed: it is told why this side ends.
-    let (link, stream) = by_hand();
-    stream.shutdown(Shutdown::Write).expect("half closed");
+    let (link, mut peer) = by_hand();
+    peer.stream.shutdown(Shutdown::Write).expect("half closed");
     assert!(
         trouble(&link)
             .to_string()
             .contains("closed the connection without a word")
     );
-    let told = rest(&stream);
-    assert!(told.contains(r#""alive""#) && told.ends_with("\"}}\n"), "{told}");
+    let told = peer.rest();
+    assert!(told.contains(r#""alive""#) && told.ends_with("\"}} "), "{told}");
     assert!(told.contains("this side was gone: it closed"), "{told}");
 }
 
 #[test]
 fn a_silent_peer_is_gone_in_time_and_a_beating_one_is_not() {
-    let (link, mut stream) = by_hand();
+    let (link, mut peer) = by_hand();
     for _ in 0..4 {
         std::thread::sleep(Duration::from_millis(1500));
-        stream.write_all(b"\"alive\"\n").expect("written");
+        peer.say(b"\"alive\"");
         assert_eq!(link.trouble(), None);
     }
     let last = Instant::now();
     let error = trouble(&link);
     assert!(error.to_string().contains("no sign of life for 4 s"), "{error}");
     assert!(last.elapsed() > Duration::from_millis(3500), "{:?}", last.elapsed());
-    assert!(rest(&stream).contains("no sign of life"));
+    assert!(peer.rest().contains("no sign of life"));
 }
 
 #[test]
 fn what_is_no_message_ends_both_with_its_beginning() {
-    let mut huge = vec![b'['; 10 << 20];
-    huge.push(b'\n');
-    let cases: [(&[u8], &str); 7] = [
-        (b"\x16\x03\x01\n", r"\x16\x03\x01"),
-        (b"{\"message\":{\"picture\":1}}\n", "picture"),
-        (b"{\"message\":{\"word\":\"cut\n", "cut"),
-        (b"{\"message\":{\"word\":\"\xff\"}}\n", r"\xff"),
-        (b"{\"new_kind\":{}}\n", "new_kind"),
-        (b"\n", "EOF"),
-        (&huge, "a line without an end"),
+    let nested = vec![b'['; LONGEST];
+    let cases: [(&[u8], &str); 8] = [
+        (b"\x16\x03\x01", r"\x16\x03\x01"),
+        (b"{\"message\":{\"picture\":1}}", "picture"),
+        (b"{\"message\":{\"word\":\"cut", "cut"),
+        (b"{\"message\":{\"word\":\"\xff\"}}", r"\xff"),
+        (b"{\"new_kind\":{}}", "new_kind"),
+        (b"\"alive\" \"alive\"", "trailing"),
+        (b"", "EOF"),
+        (&nested, "[[[["),
     ];
-    for (bytes, expected) in cases {
-        let (link, mut stream) = by_hand();
-        let there = std::thread::spawn({
-            let (mut stream, bytes) = (stream.try_clone().expect("a clone"), bytes.to_vec());
-            // The other end may close before it has read all.
-            move || drop(stream.write_all(&bytes))
-        });
+    for (payload, expected) in cases {
+        let (link, mut peer) = by_hand();
+        peer.say(payload);
         let error = trouble(&link);
         assert!(matches!(error, Error::Nonsense { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
-        there.join().expect("a thread");
-        if bytes.len() < LONGEST {
-            let mut told = String::new();
-            stream.read_to_string(&mut told).expect("told");
-            assert!(told.contains("does not understand what this side sent"), "{told}");
-        }
+        let told = peer.rest();
+        assert!(told.contains("does not understand what this side sent"), "{told}");
     }
 }
 
 #[test]
-fn a_line_that_is_cut_by_the_end_is_no_message() {
-    let (link, mut stream) = by_hand();
-    stream
-        .write_all(b"{\"message\":{\"word\":\"whole\"}}\n{\"mess")
+fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
+    let word = br#"{"message":{"word":"made up"}}"#;
+    type Made = fn(&mut ByHand, &[u8]) -> Vec<u8>;
+    let frames: [Made; 4] = [
+        // Repeated.
+        |peer, word| peer.session.writer.frame(word).expect("a frame").repeat(2),
+        // Left out: the second comes first.
+        |peer, word| {
+            peer.session.writer.frame(b"\"alive\"").expect("a frame");
+            peer.session.writer.frame(word).expect("a frame")
+        },
+        // Changed on its way.
+        |peer, word| {
+            let mut frame = peer.session.writer.frame(word).expect("a frame");
+            frame[20] ^= 1;
+            frame
+        },
+        // Made by who has no key.
+        |_, word| [&(word.len() as u32).to_be_bytes(), word, &[0; 32]].concat(),
+    ];
+    for (case, made) in frames.into_iter().enumerate() {
+        let (link, mut peer) = by_hand();
+        let bytes = made(&mut peer, word);
+        peer.stream.write_all(&bytes).expect("written");
+        assert!(matches!(trouble(&link), Error::Forged { .. }), "{case}");
+        assert_eq!(link.receive(soon()).is_ok(), case == 0, "the honest one before it");
+        let told = peer.rest();
+        assert!(told.contains("a frame that this side did not send"), "{told}");
+    }
+    // Longer than frames are: nothing of it is waited for.
+    let (link, mut peer) = by_hand();
+    peer.stream
+        .write_all(&(LONGEST as u32 + 1).to_be_bytes())
         .expect("written");
-    stream.shutdown(Shutdown::Write).expect("half closed");
+    let error = trouble(&link).to_string();
+    assert!(error.contains("a frame that is longer than frames are"), "{error}");
+}
+
+#[test]
+fn a_frame_that_is_cut_by_the_end_is_no_message() {
+    let (link, mut peer) = by_hand();
+    peer.say(br#"{"message":{"word":"whole"}}"#);
+    let second = peer
+        .session
+        .writer
+        .frame(br#"{"message":{"word":"cut"}}"#)
+        .expect("a frame");
+    peer.stream.write_all(&second[..second.len() - 1]).expect("written");
+    peer.stream.shutdown(Shutdown::Write).expect("half closed");
     assert!(matches!(trouble(&link), Error::PeerGone { .. }));
     assert_eq!(link.receive(soon()), Ok(word("whole")));
     assert!(matches!(link.receive(soon()), Err(Error::PeerGone { .. })));
@@ -291,7 +321,7 @@ fn messages_that_nobody_receives_end_somewhere() {
 
 #[test]
 fn a_peer_that_takes_nothing_holds_nobody_up() {
-    let (link, _stream) = by_hand();
+    let (link, _peer) = by_hand();
     let begun = Instant::now();
     let long = word(&"x".repeat(60_000));
     let error = loop {

@@ -12,7 +12,9 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn meet(path: &Path, rank: u32, job: Option<&str>, within: Duration) -> (Result<Text, Error>, Vec<String>) {
     let mut notes = Vec::new();
-    let link = meet_by_file(path, rank, job, HERE, &terms(within), &mut |note| notes.push(note));
+    let link = meet_by_file(path, (rank, job), HERE, None, &terms(within), &mut |note| {
+        notes.push(note)
+    });
     (link, notes)
 }
 
@@ -69,13 +71,16 @@ fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
         (meeting.host.as_str(), meeting.job.as_deref()),
         ("127.0.0.1", Some("job"))
     );
-    assert_eq!((meeting.token.len(), meeting.text()), (32, said.1));
+    assert!(meeting.secret.is_some_and(|secret| !secret.is_none()));
+    assert_eq!(said.1.split(' ').nth(2).map(str::len), Some(64));
     assert!(
         error.to_string().contains("rank 1 did not come to 127.0.0.1:"),
         "{error}"
     );
     assert!(
-        error.to_string().contains("a filesystem that both machines see"),
+        error
+            .to_string()
+            .contains("use a directory of this user's own that both machines see"),
         "{error}"
     );
     assert!(!path.exists());
@@ -85,7 +90,7 @@ fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
 fn a_stale_file_is_not_believed() {
     let (held, free) = listener();
     drop(held);
-    let line = |port: u16, job: &str| format!("127.0.0.1 {port} 00112233445566778899aabbccddeeff {job}\n");
+    let line = |port: u16, job: &str| format!("127.0.0.1 {port} {} {job}\n", "08".repeat(32));
     // A gdr of another run listens at that port now, or something else does.
     let (other_gdr, other_address) = listener();
     let other = std::thread::spawn(move || {
@@ -103,20 +108,25 @@ fn a_stale_file_is_not_believed() {
     let cases = [
         (line(free.port(), "-"), "refused"),
         (line(free.port(), "another"), "it is of another run (another, not job)"),
-        (line(other_address.port(), "-"), "of another run"),
+        (line(other_address.port(), "-"), "its secret is another one"),
         (line(web_port, "job"), "web server"),
-        ("half a li".to_owned(), "not written by gdr"),
-        (String::new(), "not written by gdr"),
+        ("half a li".to_owned(), "not written by this version of gdr"),
+        (String::new(), "not written by this version of gdr"),
+        (
+            "127.0.0.1 1 - -\n".to_owned(),
+            "rank 0 was given a secret, and this process was not",
+        ),
     ];
     let folder = tempfile::tempdir().expect("a folder");
     for (text, expected) in cases {
         let path = folder.path().join("meet");
         fs::write(&path, &text).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
         let notes = both(&path, Some("job"), Duration::from_millis(500));
         assert!(notes.iter().any(|note| note.contains(expected)), "{text}: {notes:?}");
     }
     let nobody = other.join().expect("a thread").expect("nobody");
-    assert!(nobody.to_string().contains("a gdr of another run"), "{nobody}");
+    assert!(nobody.to_string().contains("its secret is another one"), "{nobody}");
 }
 
 #[test]
@@ -144,9 +154,9 @@ fn what_keeps_two_from_meeting_is_said() {
     // A pipe is not waited for, and a folder is no file.
     let pipe = folder.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
-    assert!(error(&pipe, 1).contains("it is no file"), "{}", error(&pipe, 1));
+    assert!(error(&pipe, 1).contains("not a regular file"), "{}", error(&pipe, 1));
     assert!(
-        error(folder.path(), 1).contains("it is no file"),
+        error(folder.path(), 1).contains("not a regular file"),
         "{}",
         error(folder.path(), 1)
     );
@@ -160,26 +170,33 @@ fn what_keeps_two_from_meeting_is_said() {
 
 #[test]
 fn a_line_of_the_file_is_four_words() {
-    let good = "node-1.example 40123 abc -\n";
+    let digits = "07".repeat(32);
+    let good = &format!("node-1.example 40123 {digits} -\n");
     let meeting = Meeting::parse(good).expect("a meeting");
     assert_eq!(
-        (meeting.port, meeting.job.clone(), meeting.text().as_str()),
-        (40_123, None, good)
+        (
+            meeting.port,
+            meeting.secret.clone(),
+            meeting.job.clone(),
+            meeting.text().as_str()
+        ),
+        (40_123, Some(secret()), None, good.as_str())
     );
     let bad = [
-        "node 1 abc -",
-        "node 0 abc -\n",
-        "node 65536 abc -\n",
-        "node 1 abc\n",
-        "node  1 abc -\n",
-        "node 1 abc - x\n",
-        "no\u{1b}de 1 abc -\n",
-        " 1 abc -\n",
+        "node 1 abc -\n",
+        "node 1 SECRET -",
+        "node 0 SECRET -\n",
+        "node 65536 SECRET -\n",
+        "node 1 SECRET\n",
+        "node  1 SECRET -\n",
+        "node 1 SECRET - x\n",
+        "no\u{1b}de 1 SECRET -\n",
+        " 1 SECRET -\n",
         "\n",
-        "node 1 abc -\nmore\n",
+        "node 1 SECRET -\nmore\n",
     ];
     for text in bad {
-        assert_eq!(Meeting::parse(text), None, "{text:?}");
+        assert_eq!(Meeting::parse(&text.replace("SECRET", &digits)), None, "{text:?}");
     }
 }
 
@@ -197,23 +214,35 @@ fn the_processes_of_a_launcher_meet_at_the_port_of_their_job_or_by_a_file() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
-    for (host, file) in [(Some("localhost"), None), (None, Some(path.as_path()))] {
+    let file = Some(path.as_path());
+    // With a secret that both were given, at the job's port, or at the place that the file says; without, by the file alone.
+    let given = secret();
+    for (host, file, given) in [
+        (Some("localhost"), None, Some(&given)),
+        (Some("localhost"), file, Some(&given)),
+        (None, file, None),
+    ] {
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| meet_place(&place(1, host), file));
-            let first = meet_place(&place(0, host), file).expect("rank 0");
-            second.join().expect("a thread").expect("rank 1").bye().expect("well");
+            let second = scope.spawn(|| meet_place(&place(1, host), file, given));
+            let first = meet_place(&place(0, host), file, given).expect("rank 0");
+            let second = second.join().expect("a thread").expect("rank 1");
+            assert_eq!(first.local().port() == free.port(), file.is_none());
+            second.bye().expect("well");
             first.bye().expect("well");
         });
     }
-    let error = meet_place(&place(1, None), None).err().expect("nowhere").to_string();
-    assert!(error.starts_with("Slurm does not say where process 0 is"), "{error}");
+    // Without one the job's port would be anybody's.
+    assert_eq!(
+        place(0, Some("localhost")).meeting_file(),
+        Path::new("gdr-rendezvous-slurm-7.0")
+    );
     let many = Place {
         size: Some(4),
         ..place(0, None)
     };
-    assert_eq!(meet_place(&many, None).err(), Some(Error::Size { size: 4 }));
+    assert_eq!(meet_place(&many, None, None).err(), Some(Error::Size { size: 4 }));
 }
 
-fn meet_place(place: &Place, file: Option<&Path>) -> Result<Text, Error> {
-    super::super::meet(place, file, HERE, &terms(GENEROUS), &mut |_| {})
+fn meet_place(place: &Place, file: Option<&Path>, given: Option<&Secret>) -> Result<Text, Error> {
+    super::super::meet(place, file, HERE, given, &terms(GENEROUS), &mut |_| {})
 }

@@ -2,8 +2,10 @@
 
 mod ends;
 mod file;
-mod greetings;
+mod handshake;
+mod meeting;
 mod processes;
+mod secrets;
 mod strangers;
 
 use std::io::{Read as _, Write as _};
@@ -13,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Conditions, Error, Link, Listener, connect};
+use super::{ClientHandshake, Conditions, Error, Link, Listener, Next, Secret, Session, connect};
 
 /// What the tests have to say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +40,6 @@ const BUSY: Duration = Duration::from_secs(3);
 
 fn terms(within: Duration) -> Conditions<'static> {
     Conditions {
-        version: "1.2.3",
-        capabilities: &["dmabuf", "gpu"],
-        token: None,
         until: Instant::now() + within,
         interrupted: &|| false,
     }
@@ -57,14 +56,19 @@ fn interruptible(within: Duration) -> (Conditions<'static>, &'static AtomicBool)
     (terms, flag)
 }
 
+/// What both ends know.
+fn secret() -> Secret {
+    Secret::parse(&"07".repeat(32)).expect("a secret")
+}
+
 fn listener() -> (Listener, SocketAddr) {
-    let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
+    let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), &secret()).expect("a port");
     let address = listener.address();
     (listener, address)
 }
 
 fn join(address: SocketAddr, terms: &Conditions<'static>) -> Result<Text, Error> {
-    connect(&address.ip().to_string(), address.port(), terms, &mut |_| {})
+    connect(&address.ip().to_string(), address.port(), &secret(), terms, &mut |_| {})
 }
 
 /// Both ends of a link, the listening one first.
@@ -102,22 +106,72 @@ fn trouble(link: &Text) -> Error {
     }
 }
 
-const GREETING: &str = r#"{"gdr_rendezvous":1,"version":"0.9.9","capabilities":["dmabuf"]}"#;
+/// A peer made by hand: it knows the secret, and says what it likes.
+struct ByHand {
+    stream: TcpStream,
+    session: Session,
+}
+
+impl ByHand {
+    /// Proves the secret to a listener.
+    fn prove(address: SocketAddr) -> Self {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
+        let (mut handshake, first) = ClientHandshake::new(&secret()).expect("random bytes");
+        stream.write_all(&first).expect("written");
+        loop {
+            let count = stream.read(handshake.room()).expect("an answer");
+            assert_ne!(count, 0, "it is told no");
+            match handshake.received(count) {
+                Next::Wait => {}
+                Next::Send(bytes) => stream.write_all(&bytes).expect("written"),
+                Next::Done(_, session) => {
+                    return Self {
+                        stream,
+                        session: *session,
+                    };
+                }
+                Next::Rejected(why) => panic!("{why:?}"),
+            }
+        }
+    }
+
+    /// Sends a payload in the next frame.
+    fn say(&mut self, payload: &[u8]) {
+        let frame = self.session.writer.frame(payload).expect("a frame");
+        // The other end may have closed already.
+        let _ = self.stream.write_all(&frame);
+    }
+
+    /// All that the other end says, to its end; a blank between two.
+    fn rest(&mut self) -> String {
+        let mut bytes = Vec::new();
+        // A reset is an end as well.
+        let _ = self.stream.read_to_end(&mut bytes);
+        self.session.reader.feed(&bytes);
+        let mut said = String::new();
+        while let Ok(Some(payload)) = self.session.reader.take() {
+            said.push_str(&String::from_utf8_lossy(&payload));
+            said.push(' ');
+        }
+        said
+    }
+}
 
 /// A listening end, and a peer made by hand at the other.
-fn by_hand() -> (Text, TcpStream) {
+fn by_hand() -> (Text, ByHand) {
     let (listener, address) = listener();
-    let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
-    writeln!(stream, "{GREETING}").expect("written");
-    let link = listener.accept(&terms(GENEROUS), &mut |_| {}).expect("a peer");
-    (link, stream)
+    std::thread::scope(|scope| {
+        let accepted = scope.spawn(|| listener.accept(&terms(GENEROUS), &mut |_| {}).expect("a peer"));
+        let peer = ByHand::prove(address);
+        (accepted.join().expect("a thread"), peer)
+    })
 }
 
 /// All that a connection says to its end.
-fn rest(mut stream: &TcpStream) -> String {
+fn rest(mut stream: &TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     // A reset is an end as well.
     let _ = stream.read_to_end(&mut bytes);
-    String::from_utf8_lossy(&bytes).into_owned()
+    bytes
 }

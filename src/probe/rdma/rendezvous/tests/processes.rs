@@ -16,7 +16,7 @@ fn the_other_process() {
     let Some(port) = std::env::var(PORT).ok().and_then(|port| port.parse().ok()) else {
         return;
     };
-    let link: Text = connect("127.0.0.1", port, &terms(GENEROUS), &mut |_| {}).expect("a listener");
+    let link: Text = connect("127.0.0.1", port, &secret(), &terms(GENEROUS), &mut |_| {}).expect("a listener");
     link.send(&word("here")).expect("sent");
     let mut out = std::io::stdout();
     loop {

@@ -1,94 +1,222 @@
-//! Whoever comes to a port, and whatever listens on one.
+//! Whoever comes to a port without the secret, and whatever listens on one.
 
 use std::net::{Shutdown, TcpListener};
 
+use proptest::prelude::*;
+
+use super::super::MESSAGE;
 use super::*;
 
-#[test]
-fn a_listener_turns_strangers_away_and_waits_on() {
+/// All that a client is told that does not prove the secret.
+const NO: &[u8] = b"gdrn\0\0\0\x02";
+/// Within so long the true peer is served, whoever else comes.
+const SERVED: Duration = Duration::from_secs(2);
+
+/// A listener that waits for its peer in a thread, and keeps its notes.
+type Waiting = std::thread::JoinHandle<(Result<Text, Error>, Vec<String>)>;
+
+fn waiting(within: Duration) -> (SocketAddr, Waiting) {
     let (ours, address) = listener();
-    let strangers: [(&[u8], &str); 8] = [
-        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1"),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "(TLS)"),
-        (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", "an ssh server or client"),
-        (b"\x00\x00\x00\x00", r"\x00\x00"),
-        // perftest: the local identifier, the queue pair, the packet number, the key and the address of a buffer.
-        (b"0000:0000:000127:ea3e38:00181019:00007f0a1c5d8000", "0000:0000:000127"),
-        (b"{\"jsonrpc\": \"2.0\"}\n", "jsonrpc"),
-        (b"{\"gdr_rendezvous\"", "gdr_rendezvous"),
-        (b"", "without a word"),
-    ];
     let there = std::thread::spawn(move || {
         let mut notes = Vec::new();
-        let link = ours.accept::<Said>(&terms(GENEROUS), &mut |note| notes.push(note));
+        let link = ours.accept::<Said>(&terms(within), &mut |note| notes.push(note));
         (link, notes)
     });
-    for (bytes, _) in strangers {
-        let mut stream = TcpStream::connect(address).expect("a connection");
-        stream.write_all(bytes).expect("written");
-        stream.shutdown(Shutdown::Write).expect("half closed");
-        let told = rest(&stream);
-        assert!(
-            told.is_empty() || told.contains("\"refused\":\"it waits for another"),
-            "{told}"
-        );
-    }
-    let link = join(address, &terms(GENEROUS)).expect("a link");
-    let (other, notes) = there.join().expect("a thread");
-    let other = other.expect("the true peer");
-    assert_eq!(notes.len(), strangers.len(), "{notes:#?}");
-    for (note, (_, expected)) in notes.iter().zip(strangers) {
-        assert!(note.contains("still listening; turned away 127.0.0.1:"), "{note}");
-        assert!(note.contains(expected), "{note}");
-    }
-    link.send(&word("hello")).expect("sent");
-    assert_eq!(other.receive(soon()), Ok(word("hello")));
+    (address, there)
 }
 
-#[test]
-fn a_silent_stranger_keeps_nobody_waiting() {
-    let (ours, address) = listener();
-    let silent: Vec<TcpStream> = (0..3)
-        .map(|_| TcpStream::connect(address).expect("a connection"))
-        .collect();
-    let there = std::thread::spawn(move || ours.accept::<Said>(&terms(GENEROUS), &mut |_| {}));
+/// That the true peer is taken now, and soon; the listener's notes.
+fn is_served(address: SocketAddr, there: Waiting) -> Vec<String> {
     let begun = Instant::now();
     let link = join(address, &terms(GENEROUS)).expect("a link");
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
-    drop((link, there.join().expect("a thread"), silent));
+    assert!(begun.elapsed() < SERVED, "{:?}", begun.elapsed());
+    let (other, notes) = there.join().expect("a thread");
+    let other = other.expect("the true peer");
+    link.send(&word("hello")).expect("sent");
+    assert_eq!(other.receive(soon()), Ok(word("hello")));
+    notes
 }
 
-#[test]
-fn who_was_turned_away_is_part_of_the_error() {
-    let (ours, address) = listener();
+/// What a client that sends this is told.
+fn told(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.write_all(b"EHLO example\r\n").expect("written");
-    let error = ours
-        .accept::<Said>(&terms(Duration::from_secs(1)), &mut |_| {})
-        .err()
-        .expect("nobody");
-    assert!(error.to_string().contains("but one that was turned away"), "{error}");
-    assert!(error.to_string().contains("EHLO example"), "{error}");
+    stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
+    stream.write_all(bytes).expect("written");
+    rest(&stream)
 }
 
 #[test]
-fn many_strangers_are_told_of_up_to_a_number() {
-    let (ours, address) = listener();
-    let there = std::thread::spawn(move || {
-        let mut notes = Vec::new();
-        let error = ours
-            .accept::<Said>(&terms(Duration::from_secs(2)), &mut |note| notes.push(note))
-            .err();
-        (error.expect("nobody"), notes)
-    });
-    for _ in 0..60 {
-        let mut stream = TcpStream::connect(address).expect("a connection");
-        stream.write_all(b"no\n").expect("written");
-        rest(&stream);
+fn strangers_are_told_no_and_nothing_else_and_the_peer_is_served() {
+    let (address, there) = waiting(GENEROUS);
+    let protocol = *b"gdrc\0\0\0\x63";
+    let strangers: [(&[u8], &str); 8] = [
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "it is not gdr, but a web client"),
+        (
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+            "it is not gdr, but TLS",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", "an ssh server or client"),
+        (b"\x00\x00\x00\x00", "it is not gdr"),
+        // perftest: the local identifier, the queue pair, the packet number, the key and the address of a buffer.
+        (b"0000:0000:000127:ea3e38:00181019:00007f0a1c5d8000", "it is not gdr"),
+        // What ended a listener before there was a handshake.
+        (b"{\"gdr_rendezvous\":99}\n", "it is not gdr"),
+        (b"\x1b[2J\x1b]0;owned\x07", "it is not gdr"),
+        (
+            &protocol,
+            "it speaks protocol 99 of the rendezvous, and this gdr protocol 2",
+        ),
+    ];
+    for (bytes, _) in strangers {
+        assert_eq!(told(address, bytes), NO, "{bytes:?}");
     }
-    let (error, notes) = there.join().expect("a thread");
-    assert_eq!(notes.len(), 33);
-    assert!(error.to_string().contains("but 60 that were turned away"), "{error}");
+    let notes = is_served(address, there);
+    // The first at once; those that follow within seconds are told of together.
+    assert_eq!(notes.len(), 1, "{notes:#?}");
+    assert!(
+        notes[0].starts_with("still listening; rejected 127.0.0.1:"),
+        "{notes:?}"
+    );
+    assert!(notes[0].ends_with(strangers[0].1), "{notes:?}");
+    for (bytes, expected) in strangers {
+        let (address, there) = waiting(Duration::from_millis(300));
+        assert_eq!(told(address, bytes), NO);
+        let (error, notes) = there.join().expect("a thread");
+        let error = error.err().expect("nobody").to_string();
+        for said in [&error, &notes[0]] {
+            assert!(said.contains(expected), "{said}");
+            // Not a byte of theirs.
+            assert!(
+                !said.contains("OpenSSH") && !said.contains("owned") && !said.contains("ea3e38"),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_stranger_that_leaves_is_counted_and_nothing_more() {
+    let (address, there) = waiting(Duration::from_secs(1));
+    let stream = TcpStream::connect(address).expect("a connection");
+    stream.shutdown(Shutdown::Write).expect("half closed");
+    assert_eq!(rest(&stream), NO);
+    let error = there.join().expect("a thread").0.err().expect("nobody").to_string();
+    assert!(error.contains("but one that was rejected (127.0.0.1:"), "{error}");
+    assert!(error.contains("it left before it proved the secret"), "{error}");
+}
+
+#[test]
+fn another_secret_is_told_no_and_the_listener_goes_on() {
+    let (address, there) = waiting(GENEROUS);
+    let other = Secret::parse(&"08".repeat(32)).expect("a secret");
+    for wrong in [&other, &Secret::none()] {
+        let error = connect::<Said>("127.0.0.1", address.port(), wrong, &terms(GENEROUS), &mut |_| {});
+        let error = error.err().expect("another secret");
+        assert_eq!(error, Error::Rejected { peer: address });
+        assert!(error.to_string().contains("its secret is another one"), "{error}");
+    }
+    let notes = is_served(address, there);
+    assert!(notes[0].ends_with("its secret is another one"), "{notes:?}");
+}
+
+#[test]
+fn a_hundred_silent_sockets_keep_nobody_waiting() {
+    for begins in [&b""[..], b"gdrc\0\0\0\x02", b"g"] {
+        let (address, there) = waiting(GENEROUS);
+        let silent: Vec<TcpStream> = (0..150)
+            .map(|_| {
+                let mut stream = TcpStream::connect(address).expect("a connection");
+                stream.write_all(begins).expect("written");
+                stream
+            })
+            .collect();
+        is_served(address, there);
+        drop(silent);
+    }
+}
+
+#[test]
+fn who_says_nothing_is_told_no_after_two_seconds() {
+    let (address, there) = waiting(GENEROUS);
+    let begun = Instant::now();
+    assert_eq!(told(address, b"gdr"), NO);
+    let waited = begun.elapsed();
+    assert!(
+        waited > Duration::from_millis(1900) && waited < SERVED + BUSY,
+        "{waited:?}"
+    );
+    // However many bytes come one by one.
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let begun = Instant::now();
+    for byte in b"gdrc\0\0\0\x02xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" {
+        if stream.write_all(&[*byte]).is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(rest(&stream), NO);
+    assert!(begun.elapsed() < SERVED * 3, "{:?}", begun.elapsed());
+    is_served(address, there);
+}
+
+/// What somebody does who has no secret.
+#[derive(Debug, Clone)]
+enum Act {
+    Write(Vec<u8>),
+    /// The first message of the handshake as it should be, and what is sent in place of the proof.
+    Begin(Vec<u8>),
+    HalfClose,
+    Reset,
+    Pause(u64),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let bytes = || prop::collection::vec(any::<u8>(), 0..200);
+    let act = prop_oneof![
+        bytes().prop_map(Act::Write),
+        bytes().prop_map(Act::Begin),
+        Just(Act::HalfClose),
+        Just(Act::Reset),
+        (0u64..5).prop_map(Act::Pause),
+    ];
+    prop::collection::vec(act, 0..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Any number of strangers who do anything: each is told no or nothing, or gets a nonce and then no; and the peer is served.
+    #[test]
+    fn whatever_strangers_do_the_peer_is_served(strangers in prop::collection::vec(acts(), 0..25)) {
+        let (address, there) = waiting(GENEROUS);
+        let streams: Vec<TcpStream> = strangers.iter().map(|acts| {
+            let mut stream = TcpStream::connect(address).expect("a connection");
+            for act in acts {
+                // It may have been told no, and be closed.
+                match act {
+                    Act::Write(bytes) => drop(stream.write_all(bytes)),
+                    Act::Begin(proof) => {
+                        let (_, hello) = ClientHandshake::new(&secret()).expect("random bytes");
+                        let _ = stream.write_all(&[&hello[..], proof].concat());
+                    }
+                    Act::HalfClose => drop(stream.shutdown(Shutdown::Write)),
+                    Act::Reset => drop(stream.shutdown(Shutdown::Both)),
+                    Act::Pause(millis) => std::thread::sleep(Duration::from_millis(*millis)),
+                }
+            }
+            stream
+        }).collect();
+        is_served(address, there);
+        for stream in &streams {
+            stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
+            let told = rest(stream);
+            let told = match told.strip_prefix(b"gdrs\0\0\0\x02") {
+                Some(nonce) => nonce.get(32..).unwrap_or_default(),
+                None => &told,
+            };
+            prop_assert!(told.is_empty() || told == NO, "{:?}", told);
+        }
+    }
 }
 
 /// A server that says this to each client and closes; its address.
@@ -111,15 +239,29 @@ fn what_listens_elsewhere_is_told_by_what_it_says() {
         (b"SSH-2.0-OpenSSH_9.2p1\r\n", "(an ssh server or client)"),
         (b"HTTP/1.1 400 Bad Request\r\n", "(a web server)"),
         (b"\x15\x03\x01\x00\x02\x02\x46", r"\x15\x03\x01"),
-        (b"{\"error\":\"what?\"}\n", "what?"),
+        (b"{\"error\":\"what?\"}\n", "error"),
     ];
     for (says, expected) in servers {
         let address = server(says);
         let error = join(address, &terms(GENEROUS)).err().expect("no gdr");
-        assert!(matches!(error, Error::NotAGreeting { .. }), "{error}");
+        assert!(matches!(error, Error::NotGdr { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.to_string().contains(&address.to_string()), "{error}");
     }
+    let address = server(b"gdrn\0\0\0\x07");
+    let error = join(address, &terms(GENEROUS)).err().expect("another protocol");
+    assert_eq!(
+        error,
+        Error::Protocol {
+            peer: address,
+            theirs: 7
+        }
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("speaks protocol 7 of the rendezvous, and this gdr protocol 2")
+    );
 }
 
 #[test]
@@ -128,7 +270,7 @@ fn a_server_that_says_nothing_is_tried_until_the_deadline() {
         .err()
         .expect("no gdr")
         .to_string();
-    assert!(error.contains("closed the connection at once"), "{error}");
+    assert!(error.contains("closed the connection"), "{error}");
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = silent.local_addr().expect("an address");
     let error = join(address, &terms(Duration::from_millis(800)))
@@ -139,25 +281,19 @@ fn a_server_that_says_nothing_is_tried_until_the_deadline() {
 }
 
 #[test]
-fn a_gdr_of_another_run_is_none() {
-    let (ours, address) = listener();
-    let with = |token: &str| Conditions {
-        token: Some(token.to_owned()),
-        ..terms(GENEROUS)
-    };
-    let there = std::thread::spawn({
-        let terms = with("slurm-7.0");
-        move || ours.accept::<Said>(&terms, &mut |_| {})
+fn a_server_that_does_not_know_the_secret_is_not_believed() {
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = server.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().expect("a client");
+        let mut message = [0; MESSAGE];
+        for letter in *b"sq" {
+            stream.read_exact(&mut message).expect("a message");
+            // What the client said itself.
+            message[3] = letter;
+            stream.write_all(&message).expect("written");
+        }
     });
-    for wrong in [with("slurm-6.0"), terms(GENEROUS)] {
-        let error = join(address, &wrong).err().expect("another run");
-        assert!(
-            matches!(&error, Error::Refused { why, .. } if why.contains("of another run")),
-            "{error}"
-        );
-    }
-    drop((
-        join(address, &with("slurm-7.0")).expect("a link"),
-        there.join().expect("a thread").expect("a link"),
-    ));
+    let error = join(address, &terms(GENEROUS)).err().expect("an impostor");
+    assert_eq!(error, Error::Impostor { peer: address });
 }

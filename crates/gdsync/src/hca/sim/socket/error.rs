@@ -21,6 +21,16 @@ pub enum Error {
     /// What is there said something else than a software HCA says first.
     #[error("no software HCA is at the other end of the socket: it began with {}", .0.escape_ascii())]
     NotAnHca([u8; 8]),
+    /// Another user's process has the other end of the socket.
+    #[error(
+        "the other end of the socket is a process of uid {far}, and this one has uid {near}: software HCAs of one user alone are joined"
+    )]
+    OtherUser {
+        /// This process's effective user.
+        near: u32,
+        /// The user that connected, or made the pair.
+        far: u32,
+    },
     /// A software HCA that speaks otherwise.
     #[error(
         "the software HCA at the other end speaks version {far} and this one {near}: use the same version of gdsync"

@@ -27,7 +27,7 @@
 //! On the socket each side says a hello of twelve bytes ([`MAGIC`], [`VERSION`], its LID), and then messages of a [head](HEAD) of 64 bytes and
 //! what they bring. No byte of the far side is trusted: what is no message, or a message that makes no sense, ends the link with
 //! words, and memory is taken for what has come alone. Who may write to the socket may use the memory that is registered for
-//! remote access, as with a card.
+//! remote access, as with a card: so the other end must be a process of the same user.
 //!
 //! A link ends when its [`Joined`] is dropped, when the far side's is, when the far process ends or breaks the rules, or when
 //! it takes or answers nothing for [`Options::patience`]. Then every request under way over it completes with
@@ -92,13 +92,15 @@ const LINGER: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// [`Error::SameLid`], on both sides, where the two LIDs are equal; [`Error::Taken`] where this HCA reaches the far LID otherwise, and
-/// then the far side sees the link end; [`Error::NotAnHca`], [`Error::Version`], [`Error::Unnamed`], [`Error::Closed`] and
+/// then the far side sees the link end; [`Error::OtherUser`] where the kernel says that the other end is another user's;
+/// [`Error::NotAnHca`], [`Error::Version`], [`Error::Unnamed`], [`Error::Closed`] and
 /// [`Error::Io`]. The socket is closed then.
 pub fn join(hca: &SimHca, stream: UnixStream, options: Options) -> Result<Joined, Error> {
     let options = Options {
         patience: options.patience.max(Duration::from_millis(1)),
         ..options
     };
+    same_user(&stream)?;
     let near = hca.lid();
     let far = hello::exchange(&stream, near, options.patience)?;
     let clone = || {
@@ -125,6 +127,18 @@ pub fn join(hca: &SimHca, stream: UnixStream, options: Options) -> Result<Joined
     joined.start("reads", move |way| read(way, reading))?;
     joined.start("writes", move |way| write(way, writing, options.patience))?;
     Ok(joined)
+}
+
+/// Whoever is joined may use the memory that is registered for remote access: no other user is, whatever the modes of the
+/// socket's directory are.
+fn same_user(stream: &UnixStream) -> Result<(), Error> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)
+        .map_err(|error| Error::io("learn whose the other end of the socket is")(error.into()))?;
+    let (near, far) = (rustix::process::geteuid().as_raw(), peer.uid.as_raw());
+    match near == far {
+        true => Ok(()),
+        false => Err(Error::OtherUser { near, far }),
+    }
 }
 
 impl Joined {

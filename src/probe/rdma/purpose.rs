@@ -1,0 +1,139 @@
+//! The purpose of a connection: one test case, for which each end registers memory with the access flags that the case needs and no
+//! others. Queue pairs and memory regions are destroyed with the case.
+
+use serde::{Deserialize, Serialize};
+use verbs::{Access, Transport};
+
+use super::control::{Kind, transport};
+
+/// What both ends must know of a test case to connect for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purpose {
+    /// The transport of the queue pairs.
+    #[serde(with = "transport")]
+    pub transport: Transport,
+    /// How many queue pairs there are.
+    pub pairs: u32,
+    /// The operation.
+    pub kind: Kind,
+    /// The size of a message.
+    pub bytes: usize,
+    /// Which ends make requests.
+    pub ways: Ways,
+}
+
+/// Which ends make requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ways {
+    /// The requester.
+    One,
+    /// Both ends.
+    Both,
+    /// The requester, from pinned memory that a copy engine fills and empties.
+    Staged,
+}
+
+/// Which end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It makes the requests.
+    Requester,
+    /// Its memory is what the requests read or write.
+    Responder,
+}
+
+impl Purpose {
+    /// The access flags of an end's memory.
+    pub fn access(self, role: Role) -> Access {
+        let is_both = self.ways == Ways::Both;
+        let requests = is_both || role == Role::Requester;
+        let responds = is_both || role == Role::Responder;
+        let is_write = matches!(self.kind, Kind::Write | Kind::WriteImmediate);
+        let remote_write = responds && is_write;
+        let remote_atomic = responds && self.kind.is_atomic();
+        let receives = responds && self.kind.is_received();
+        let fetches = requests && (self.kind == Kind::Read || self.kind.is_atomic());
+        Access {
+            // Verbs demand it wherever the other end may write.
+            local_write: remote_write || remote_atomic || receives || fetches,
+            remote_write,
+            remote_read: responds && self.kind == Kind::Read,
+            remote_atomic,
+            relaxed_ordering: false,
+        }
+    }
+
+    /// Whether the other end needs the rkey of an end's memory.
+    pub fn is_remote(self, role: Role) -> bool {
+        let access = self.access(role);
+        access.remote_write || access.remote_read || access.remote_atomic
+    }
+}
+
+impl Role {
+    /// The other one.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Requester => Self::Responder,
+            Self::Responder => Self::Requester,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn purpose(kind: Kind, ways: Ways) -> Purpose {
+        Purpose {
+            transport: Transport::Rc,
+            pairs: 1,
+            kind,
+            bytes: 8,
+            ways,
+        }
+    }
+
+    /// `l` for local writes, and `w`, `r`, `a` for what the other end may do.
+    fn letters(access: Access) -> String {
+        let all = [
+            (access.local_write, 'l'),
+            (access.remote_write, 'w'),
+            (access.remote_read, 'r'),
+            (access.remote_atomic, 'a'),
+        ];
+        all.into_iter()
+            .filter(|(is_set, _)| *is_set)
+            .map(|(_, letter)| letter)
+            .collect()
+    }
+
+    #[test]
+    fn each_end_grants_what_the_test_case_needs_and_nothing_else() {
+        // The end that leads, and the other.
+        for (kind, ways, leads, follows) in [
+            (Kind::Write, Ways::One, "", "lw"),
+            (Kind::WriteImmediate, Ways::One, "", "lw"),
+            (Kind::Read, Ways::One, "l", "r"),
+            (Kind::Send, Ways::One, "", "l"),
+            (Kind::SendImmediate, Ways::One, "", "l"),
+            (Kind::FetchAdd, Ways::One, "l", "la"),
+            (Kind::CompareSwap, Ways::One, "l", "la"),
+            (Kind::Write, Ways::Both, "lw", "lw"),
+            (Kind::Send, Ways::Both, "l", "l"),
+            (Kind::Send, Ways::Staged, "", "l"),
+        ] {
+            let purpose = purpose(kind, ways);
+            let of = |role| letters(purpose.access(role));
+            assert_eq!(
+                (of(Role::Requester), of(Role::Responder)),
+                (leads.into(), follows.into()),
+                "{kind:?}"
+            );
+            for (role, letters) in [(Role::Requester, leads), (Role::Responder, follows)] {
+                assert_eq!(purpose.is_remote(role), letters.contains(['w', 'r', 'a']), "{kind:?}");
+            }
+        }
+    }
+}

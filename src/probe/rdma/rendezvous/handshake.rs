@@ -1,0 +1,359 @@
+//! The handshake: both ends prove that they know the secret, without sending it. This module knows no sockets.
+//!
+//! Each message is 40 bytes: `gdr`, a letter that says which it is, the protocol's number (big endian), and 32 bytes.
+//!
+//! | from | letter | its 32 bytes |
+//! |---|---|---|
+//! | client | `c` | a random nonce |
+//! | server | `s` | another |
+//! | client | `p` | HMAC-SHA256 over label 1, the protocol and both nonces, by the secret |
+//! | server | `q` | the same over label 2 |
+//!
+//! The label makes one end's proof useless as the other's (reflection), and the nonces make it useless in another connection
+//! (replay). The keys of the frames that follow come from the same function with labels 3 (client to server) and 4. Whatever is wrong
+//! with a client's message, the server answers the eight bytes `gdrn` and its protocol's number, and nothing more.
+
+use std::io;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use super::frames::{FrameReader, FrameWriter};
+use super::secret::Secret;
+use crate::probe::random::random;
+
+/// The number of the protocol: of the handshake, the frames and what they say. Whatever changes has another number.
+pub const PROTOCOL: u32 = 2;
+
+/// Bytes of a message of the handshake, and of its head.
+pub const MESSAGE: usize = 40;
+const HEAD: usize = 8;
+const BODY: usize = MESSAGE - HEAD;
+/// Bytes of a block of SHA-256, which a key of HMAC is padded to.
+const BLOCK: usize = 64;
+
+const CLIENT_NONCE: u8 = b'c';
+const SERVER_NONCE: u8 = b's';
+const CLIENT_PROOF: u8 = b'p';
+const SERVER_PROOF: u8 = b'q';
+const NO: u8 = b'n';
+
+/// What each key of a session is for.
+#[derive(Debug, Clone, Copy)]
+enum Label {
+    ClientProof = 1,
+    ServerProof = 2,
+    ClientFrames = 3,
+    ServerFrames = 4,
+}
+
+/// Both directions of an authenticated connection.
+pub struct Session {
+    /// What this end sends.
+    pub writer: FrameWriter,
+    /// What this end receives.
+    pub reader: FrameReader,
+}
+
+/// Why the handshake failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    /// The other end is not gdr.
+    Foreign,
+    /// It speaks another protocol.
+    Protocol(u32),
+    /// It did not prove the secret.
+    Secret,
+    /// It is a server that rejected this client.
+    No,
+}
+
+/// What to do next.
+pub enum Next {
+    /// Read more.
+    Wait,
+    /// Send this, then read more.
+    Send([u8; MESSAGE]),
+    /// The other end proved the secret. A server sends this first; a client sends nothing.
+    Done(Option<[u8; MESSAGE]>, Box<Session>),
+    /// Close the connection.
+    Rejected(Rejection),
+}
+
+/// A server's answer to every client that it rejects.
+pub fn no() -> [u8; HEAD] {
+    head(NO)
+}
+
+fn head(letter: u8) -> [u8; HEAD] {
+    let mut head = [b'g', b'd', b'r', letter, 0, 0, 0, 0];
+    head[4..].copy_from_slice(&PROTOCOL.to_be_bytes());
+    head
+}
+
+fn message(letter: u8, body: &[u8; BODY]) -> [u8; MESSAGE] {
+    let mut message = [0; MESSAGE];
+    message[..HEAD].copy_from_slice(&head(letter));
+    message[HEAD..].copy_from_slice(body);
+    message
+}
+
+/// HMAC-SHA256 with a key of 32 bytes.
+pub fn hmac(key: &[u8; BODY]) -> Hmac<Sha256> {
+    // As HMAC pads a key that is shorter than a block.
+    let mut block = [0; BLOCK];
+    block[..BODY].copy_from_slice(key);
+    Hmac::new(&block.into())
+}
+
+/// A message that arrives in pieces of any size. No byte beyond it is read.
+struct Incoming {
+    letter: u8,
+    bytes: [u8; MESSAGE],
+    filled: usize,
+}
+
+impl Incoming {
+    fn new(letter: u8) -> Self {
+        Self {
+            letter,
+            bytes: [0; MESSAGE],
+            filled: 0,
+        }
+    }
+
+    fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.filled..]
+    }
+
+    /// The body, once it is complete. The first wrong byte of the head is an error at once.
+    fn received(&mut self, count: usize) -> Result<Option<[u8; BODY]>, Rejection> {
+        self.filled = (self.filled + count).min(MESSAGE);
+        let bytes = &self.bytes[..self.filled];
+        let begins = |head: &[u8]| {
+            let common = head.len().min(bytes.len());
+            bytes[..common] == head[..common]
+        };
+        let is_no = self.letter != CLIENT_NONCE && self.letter != CLIENT_PROOF && begins(&head(NO)[..4]);
+        if !is_no && !begins(&head(self.letter)[..4]) {
+            return Err(Rejection::Foreign);
+        }
+        let Some(number) = bytes.get(4..HEAD) else {
+            return Ok(None);
+        };
+        let number = number.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+        if number != PROTOCOL {
+            return Err(Rejection::Protocol(number));
+        }
+        if is_no {
+            return Err(Rejection::No);
+        }
+        match bytes.get(HEAD..MESSAGE) {
+            Some(body) => {
+                let mut whole = [0; BODY];
+                whole.copy_from_slice(body);
+                Ok(Some(whole))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// The secret and both nonces.
+struct Keys {
+    secret: Secret,
+    client: [u8; BODY],
+    server: [u8; BODY],
+}
+
+impl Keys {
+    fn mac(&self, label: Label) -> Hmac<Sha256> {
+        hmac(self.secret.bytes())
+            .chain_update([label as u8])
+            .chain_update(PROTOCOL.to_be_bytes())
+            .chain_update(self.client)
+            .chain_update(self.server)
+    }
+
+    fn key(&self, label: Label) -> [u8; BODY] {
+        self.mac(label).finalize().into_bytes().into()
+    }
+
+    /// Compares in constant time.
+    fn check(&self, label: Label, proof: &[u8; BODY]) -> Result<(), Rejection> {
+        self.mac(label).verify_slice(proof).map_err(|_| Rejection::Secret)
+    }
+
+    fn session(&self, sends: Label, receives: Label) -> Box<Session> {
+        Box::new(Session {
+            writer: FrameWriter::new(&self.key(sends)),
+            reader: FrameReader::new(&self.key(receives)),
+        })
+    }
+}
+
+/// The server's side. The client proves first, so that a client without the secret gets no proof.
+pub struct ServerHandshake {
+    keys: Keys,
+    incoming: Incoming,
+}
+
+impl ServerHandshake {
+    /// Begins with a nonce of its own.
+    pub fn new(secret: &Secret) -> io::Result<Self> {
+        Ok(Self {
+            keys: Keys {
+                secret: secret.clone(),
+                client: [0; BODY],
+                server: random()?,
+            },
+            incoming: Incoming::new(CLIENT_NONCE),
+        })
+    }
+
+    /// Where to read the next bytes to: as many as are missing until this end answers.
+    pub fn room(&mut self) -> &mut [u8] {
+        self.incoming.room()
+    }
+
+    /// Whether the client has sent anything.
+    pub fn has_begun(&self) -> bool {
+        self.incoming.filled > 0 || self.incoming.letter != CLIENT_NONCE
+    }
+
+    /// The received part of the current message.
+    pub fn begun(&self) -> &[u8] {
+        &self.incoming.bytes[..self.incoming.filled]
+    }
+
+    /// Handles so many bytes, which were read to [`room`](Self::room).
+    pub fn received(&mut self, count: usize) -> Next {
+        let body = match self.incoming.received(count) {
+            Ok(None) => return Next::Wait,
+            Ok(Some(body)) => body,
+            Err(rejection) => return Next::Rejected(rejection),
+        };
+        if self.incoming.letter == CLIENT_NONCE {
+            self.keys.client = body;
+            self.incoming = Incoming::new(CLIENT_PROOF);
+            return Next::Send(message(SERVER_NONCE, &self.keys.server));
+        }
+        match self.keys.check(Label::ClientProof, &body) {
+            Ok(()) => Next::Done(
+                Some(message(SERVER_PROOF, &self.keys.key(Label::ServerProof))),
+                self.keys.session(Label::ServerFrames, Label::ClientFrames),
+            ),
+            Err(rejection) => Next::Rejected(rejection),
+        }
+    }
+}
+
+/// The client's side.
+pub struct ClientHandshake {
+    keys: Keys,
+    incoming: Incoming,
+}
+
+impl ClientHandshake {
+    /// Begins, with the message to send first.
+    pub fn new(secret: &Secret) -> io::Result<(Self, [u8; MESSAGE])> {
+        let nonce = random()?;
+        let handshake = Self {
+            keys: Keys {
+                secret: secret.clone(),
+                client: nonce,
+                server: [0; BODY],
+            },
+            incoming: Incoming::new(SERVER_NONCE),
+        };
+        Ok((handshake, message(CLIENT_NONCE, &nonce)))
+    }
+
+    /// Where to read the next bytes to.
+    pub fn room(&mut self) -> &mut [u8] {
+        self.incoming.room()
+    }
+
+    /// The received part of the current message.
+    pub fn begun(&self) -> &[u8] {
+        &self.incoming.bytes[..self.incoming.filled]
+    }
+
+    /// Handles so many bytes, which were read to [`room`](Self::room).
+    pub fn received(&mut self, count: usize) -> Next {
+        let body = match self.incoming.received(count) {
+            Ok(None) => return Next::Wait,
+            Ok(Some(body)) => body,
+            Err(rejection) => return Next::Rejected(rejection),
+        };
+        if self.incoming.letter == SERVER_NONCE {
+            self.keys.server = body;
+            self.incoming = Incoming::new(SERVER_PROOF);
+            return Next::Send(message(CLIENT_PROOF, &self.keys.key(Label::ClientProof)));
+        }
+        match self.keys.check(Label::ServerProof, &body) {
+            Ok(()) => Next::Done(None, self.keys.session(Label::ClientFrames, Label::ServerFrames)),
+            Err(rejection) => Next::Rejected(rejection),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u32> = text.chars().map(|c| c.to_digit(16).expect("a digit")).collect();
+        digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+    }
+
+    fn keys() -> Keys {
+        let digits: String = (1..=32).map(|byte| format!("{byte:02x}")).collect();
+        Keys {
+            secret: Secret::parse(&digits).expect("a secret"),
+            client: [0x11; BODY],
+            server: [0x22; BODY],
+        }
+    }
+
+    /// Made with Python's hmac, from the description above.
+    #[test]
+    fn proofs_and_keys_are_those_of_the_description() {
+        let known = [
+            "67103448c72119326e44a856ed0f6df11c7af580cc1309bb869ab3c7beddec3e",
+            "a55339e07b61d4d1d0f2f49cfa898374333717215a750cd0b4c8804e68cc6564",
+            "f9e07f2d583b6b201e15267fcc6327984b7bfdd2c9ce69bc9a2edde7448b406d",
+            "f858ee35b3eb06e940dbe67b5b08771e96cb4f67b1b70958868fae6e6ac290b6",
+        ];
+        let labels = [
+            Label::ClientProof,
+            Label::ServerProof,
+            Label::ClientFrames,
+            Label::ServerFrames,
+        ];
+        for (label, known) in labels.into_iter().zip(known) {
+            assert_eq!(keys().key(label).as_slice(), hex(known), "{label:?}");
+        }
+        // With the key of the third label.
+        let mut session = keys().session(Label::ClientFrames, Label::ServerFrames);
+        for (payload, known) in [
+            (
+                &b"\"alive\""[..],
+                "0000000722616c6976652291fe9ba4cd3fb18b0803b7f6187999cdbd82988e3698ef867ca860b94435ae56",
+            ),
+            (
+                b"",
+                "000000008fb097dc94bb2b1333a5891cb5e6bba00b34f8884f2ffd0871b38ddd8cded35e",
+            ),
+        ] {
+            assert_eq!(session.writer.frame(payload), Some(hex(known)));
+        }
+    }
+
+    #[test]
+    fn a_message_is_its_head_and_32_bytes() {
+        let (_, first) = ClientHandshake::new(&keys().secret).expect("random bytes");
+        assert_eq!(first[..8], *b"gdrc\0\0\0\x02");
+        assert_eq!(no(), *b"gdrn\0\0\0\x02");
+    }
+}

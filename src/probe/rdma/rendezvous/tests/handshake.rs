@@ -1,0 +1,316 @@
+//! The proof of the secret, and the frames that follow it: what a liar can say at each point.
+
+use proptest::prelude::*;
+
+use super::super::{
+    ClientHandshake, FrameError, FrameReader, FrameWriter, LONGEST, MESSAGE, Next, Rejection, ServerHandshake, Session,
+};
+use super::*;
+
+fn server() -> ServerHandshake {
+    ServerHandshake::new(&secret()).expect("random bytes")
+}
+
+fn client() -> (ClientHandshake, [u8; MESSAGE]) {
+    ClientHandshake::new(&secret()).expect("random bytes")
+}
+
+/// Gives bytes to an end as far as it takes them before it answers; its answer, and how many it took.
+fn give(room: &mut dyn FnMut(&[u8]) -> (usize, Next), mut bytes: &[u8]) -> (Next, usize) {
+    let whole = bytes.len();
+    while !bytes.is_empty() {
+        let (taken, next) = room(bytes);
+        bytes = &bytes[taken..];
+        if !matches!(next, Next::Wait) {
+            return (next, whole - bytes.len());
+        }
+    }
+    (Next::Wait, whole)
+}
+
+fn to_server(server: &mut ServerHandshake, bytes: &[u8]) -> Next {
+    give(
+        &mut |bytes| {
+            let room = server.room();
+            let taken = room.len().min(bytes.len());
+            room[..taken].copy_from_slice(&bytes[..taken]);
+            (taken, server.received(taken))
+        },
+        bytes,
+    )
+    .0
+}
+
+fn to_client(client: &mut ClientHandshake, bytes: &[u8]) -> Next {
+    give(
+        &mut |bytes| {
+            let room = client.room();
+            let taken = room.len().min(bytes.len());
+            room[..taken].copy_from_slice(&bytes[..taken]);
+            (taken, client.received(taken))
+        },
+        bytes,
+    )
+    .0
+}
+
+fn sent(next: Next) -> [u8; MESSAGE] {
+    match next {
+        Next::Send(bytes) | Next::Done(Some(bytes), _) => bytes,
+        _ => panic!("nothing is sent"),
+    }
+}
+
+fn session(next: Next) -> Session {
+    match next {
+        Next::Done(_, session) => *session,
+        _ => panic!("it is not done"),
+    }
+}
+
+fn rejection(next: Next) -> Rejection {
+    match next {
+        Next::Rejected(rejection) => rejection,
+        _ => panic!("it is not rejected"),
+    }
+}
+
+/// Both ends of a session: the server's first; and all that was said, in order.
+fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
+    let mut server = server();
+    let (mut client, hello) = client();
+    let challenge = sent(to_server(&mut server, &hello));
+    let proof = sent(to_client(&mut client, &challenge));
+    let done = to_server(&mut server, &proof);
+    let Next::Done(Some(answer), ours) = done else {
+        panic!("the client knows the secret");
+    };
+    let theirs = session(to_client(&mut client, &answer));
+    (*ours, theirs, [hello, challenge, proof, answer])
+}
+
+#[test]
+fn who_knows_the_secret_is_taken_and_both_have_the_keys() {
+    let (mut server, mut client, said) = proved();
+    client.reader.feed(&server.writer.frame(b"one").expect("a frame"));
+    assert_eq!(client.reader.take(), Ok(Some(b"one".to_vec())));
+    server.reader.feed(&client.writer.frame(b"two").expect("a frame"));
+    assert_eq!(server.reader.take(), Ok(Some(b"two".to_vec())));
+    // The secret is no part of what was said.
+    let said: Vec<u8> = said.concat();
+    assert!(
+        !said
+            .windows(8)
+            .any(|some| [[7; 8], *b"07070707"].iter().any(|known| some == known))
+    );
+}
+
+#[test]
+fn nonces_are_other_ones_each_time() {
+    let nonces: std::collections::BTreeSet<[u8; MESSAGE]> = (0..100).map(|_| client().1).collect();
+    assert_eq!(nonces.len(), 100);
+    let nonces: std::collections::BTreeSet<_> = (0..100).map(|_| sent(to_server(&mut server(), &client().1))).collect();
+    assert_eq!(nonces.len(), 100);
+}
+
+#[test]
+fn what_was_said_before_proves_nothing() {
+    let (.., [hello, challenge, proof, answer]) = proved();
+    // To a server: it has another nonce this time.
+    let mut again = server();
+    assert_ne!(sent(to_server(&mut again, &hello)), challenge);
+    assert_eq!(rejection(to_server(&mut again, &proof)), Rejection::Secret);
+    // To a client.
+    let (mut again, _) = client();
+    assert_ne!(sent(to_client(&mut again, &challenge)), proof);
+    assert_eq!(rejection(to_client(&mut again, &answer)), Rejection::Secret);
+}
+
+#[test]
+fn what_an_end_said_itself_proves_nothing_to_it() {
+    // A client that is told its own words, with the letters that a server uses.
+    let as_servers = |message: [u8; MESSAGE]| {
+        let mut message = message;
+        message[3] = match message[3] {
+            b'c' => b's',
+            b'p' => b'q',
+            other => panic!("{other}"),
+        };
+        message
+    };
+    let (mut victim, hello) = client();
+    assert_eq!(rejection(to_client(&mut client().0, &hello)), Rejection::Foreign);
+    let proof = sent(to_client(&mut victim, &as_servers(hello)));
+    assert_eq!(rejection(to_client(&mut victim, &as_servers(proof))), Rejection::Secret);
+    // A server that is asked to prove by what another connection of it says: it proves nothing before the client has.
+    let mut victim = server();
+    let mut challenge = sent(to_server(&mut victim, &client().1));
+    challenge[3] = b'c';
+    let mut other = server();
+    let mut back = sent(to_server(&mut other, &challenge));
+    back[3] = b'p';
+    assert_eq!(rejection(to_server(&mut victim, &back)), Rejection::Secret);
+}
+
+#[test]
+fn another_secret_another_protocol_and_other_programs_are_told_apart() {
+    let other = Secret::parse(&"08".repeat(32)).expect("a secret");
+    let mut server = server();
+    let (mut liar, hello) = ClientHandshake::new(&other).expect("random bytes");
+    let challenge = sent(to_server(&mut server, &hello));
+    let proof = sent(to_client(&mut liar, &challenge));
+    assert_eq!(rejection(to_server(&mut server, &proof)), Rejection::Secret);
+
+    let mut theirs = hello;
+    theirs[7] = 99;
+    // Before the nonce is there.
+    let next = to_server(&mut super::handshake::server(), &theirs[..8]);
+    assert_eq!(rejection(next), Rejection::Protocol(99));
+    assert_eq!(
+        rejection(to_client(&mut client().0, b"gdrn\0\0\0\x63")),
+        Rejection::Protocol(99)
+    );
+    assert_eq!(rejection(to_client(&mut client().0, b"gdrn\0\0\0\x02")), Rejection::No);
+    for foreign in [
+        &b"{"[..],
+        b"GET / ",
+        b"\x16\x03",
+        b"gdx",
+        b"gdrn",
+        b"gdrs",
+        b"gdrp",
+        b"gdrq",
+    ] {
+        let next = to_server(&mut super::handshake::server(), foreign);
+        assert_eq!(rejection(next), Rejection::Foreign, "{foreign:?}");
+    }
+}
+
+#[test]
+fn a_frame_is_taken_once_whole_and_in_its_place() {
+    let frames = |count: u8| -> (Vec<Vec<u8>>, FrameReader) {
+        let mut writer = FrameWriter::new(&[9; 32]);
+        let frames = (0..count).map(|n| writer.frame(&[n; 5]).expect("a frame")).collect();
+        (frames, FrameReader::new(&[9; 32]))
+    };
+    let all = |reader: &mut FrameReader| {
+        let mut taken = 0;
+        loop {
+            match reader.take() {
+                Ok(Some(_)) => taken += 1,
+                Ok(None) => return Ok(taken),
+                Err(error) => return Err((taken, error)),
+            }
+        }
+    };
+    for (order, expected) in [
+        (&[0, 1, 2][..], Ok(3)),
+        (&[0, 0], Err((1, FrameError::Forged))),
+        (&[0, 2], Err((1, FrameError::Forged))),
+        (&[1, 0], Err((0, FrameError::Forged))),
+    ] {
+        let (frames, mut reader) = frames(3);
+        order.iter().for_each(|at| reader.feed(&frames[*at]));
+        assert_eq!(all(&mut reader), expected, "{order:?}");
+    }
+    // Cut short, it is waited for; with any bit changed, it is not taken.
+    let (frames, mut reader) = frames(1);
+    reader.feed(&frames[0][..frames[0].len() - 1]);
+    assert_eq!(reader.take(), Ok(None));
+    for bit in 0..frames[0].len() * 8 {
+        let mut changed = frames[0].clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        let mut reader = FrameReader::new(&[9; 32]);
+        reader.feed(&changed);
+        assert!(!matches!(reader.take(), Ok(Some(_))), "bit {bit}");
+    }
+    // By the key of the other direction.
+    let mut reader = FrameReader::new(&[8; 32]);
+    reader.feed(&frames[0]);
+    assert_eq!(reader.take(), Err(FrameError::Forged));
+}
+
+#[test]
+fn no_frame_is_longer_than_the_longest() {
+    let mut writer = FrameWriter::new(&[9; 32]);
+    let longest = vec![b'x'; LONGEST];
+    assert_eq!(writer.frame(&[&longest[..], b"x"].concat()), None);
+    let frame = writer.frame(&longest).expect("a frame");
+    let mut reader = FrameReader::new(&[9; 32]);
+    for piece in frame.chunks(999) {
+        reader.feed(piece);
+        assert!(reader.kept() <= LONGEST + 36);
+    }
+    assert_eq!(reader.take(), Ok(Some(longest)));
+    // Four bytes are enough to know.
+    for length in [65_537_u32, u32::MAX] {
+        reader.feed(&length.to_be_bytes());
+        assert_eq!(reader.take(), Err(FrameError::TooLong));
+        reader = FrameReader::new(&[9; 32]);
+    }
+}
+
+/// What a liar sends: bytes of any sort, or a message that looks right.
+fn lies() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let message = (prop::sample::select(b"cspqnx".to_vec()), 0u32..4, any::<[u8; 32]>())
+        .prop_map(|(letter, protocol, body)| [&b"gdr"[..], &[letter], &protocol.to_be_bytes(), &body].concat());
+    let bytes = prop::collection::vec(any::<u8>(), 0..100);
+    prop::collection::vec(prop_oneof![message, bytes], 0..5)
+}
+
+proptest! {
+    /// Whatever a client says that does not know the secret, after its own nonce or an honest one.
+    #[test]
+    fn no_lie_is_believed(lies in lies(), honest in any::<bool>()) {
+        let mut server = server();
+        if honest {
+            sent(to_server(&mut server, &client().1));
+        }
+        for lie in &lies {
+            match to_server(&mut server, lie) {
+                Next::Wait | Next::Send(_) => {}
+                Next::Rejected(_) => break,
+                Next::Done(..) => prop_assert!(false, "{lies:?}"),
+            }
+            prop_assert!(server.room().len() <= MESSAGE);
+        }
+    }
+
+    /// The same of a server.
+    #[test]
+    fn no_impostor_is_believed(lies in lies()) {
+        let (mut client, _) = client();
+        for lie in &lies {
+            match to_client(&mut client, lie) {
+                Next::Wait | Next::Send(_) => {}
+                Next::Rejected(_) => break,
+                Next::Done(..) => prop_assert!(false, "{lies:?}"),
+            }
+        }
+    }
+
+    /// What comes between honest frames is never taken for one, however it is cut.
+    #[test]
+    fn no_frame_is_made_up(
+        honest in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..4),
+        lie in prop::collection::vec(any::<u8>(), 1..200),
+        piece in 1usize..64,
+    ) {
+        let mut writer = FrameWriter::new(&[9; 32]);
+        let mut bytes: Vec<u8> = honest.iter().flat_map(|payload| writer.frame(payload).expect("a frame")).collect();
+        bytes.extend(&lie);
+        let mut reader = FrameReader::new(&[9; 32]);
+        let mut taken = Vec::new();
+        'all: for some in bytes.chunks(piece) {
+            reader.feed(some);
+            loop {
+                match reader.take() {
+                    Ok(Some(payload)) => taken.push(payload),
+                    Ok(None) => break,
+                    Err(_) => break 'all,
+                }
+            }
+        }
+        prop_assert_eq!(taken, honest);
+    }
+}

@@ -1,0 +1,208 @@
+//! Where a secret comes from, and who may not have written or read it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use super::super::{SecretError, meet_by_file};
+use super::*;
+
+const NOBODY: u32 = 65_534;
+
+fn written(folder: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+    path
+}
+
+/// Whether this process may give files away.
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        let skip = "SKIP: giving a file to another user needs root";
+        assert!(std::env::var_os("CI").is_none(), "{skip}");
+        writeln!(std::io::stderr(), "{skip}").expect("written");
+    }
+    is_root
+}
+
+#[test]
+fn a_secret_is_64_digits_and_shows_itself_to_nobody() {
+    let digits = "0123456789abcdefABCDEF9876543210".repeat(2);
+    let secret = Secret::parse(&digits).expect("a secret");
+    assert_eq!(secret.text(), digits.to_lowercase());
+    assert_eq!(format!("{secret:?}"), "Secret(…)");
+    let one = Secret::generate().expect("random bytes");
+    let two = Secret::generate().expect("random bytes");
+    assert_ne!(one.text(), two.text());
+    assert_eq!(Secret::parse(&one.text()), Some(one));
+    for wrong in [
+        "",
+        "00",
+        &"0".repeat(64),
+        &"0g".repeat(32),
+        &format!("{digits}0"),
+        &digits[1..],
+        &"é".repeat(32),
+    ] {
+        assert_eq!(Secret::parse(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn a_secret_file_is_its_owners_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "07".repeat(32) + "\n";
+    let read = |path: &Path| Secret::from_file(path).map_err(|error| error.to_string());
+    let good = written(folder.path(), "good", &text, 0o600);
+    assert_eq!(read(&good), Ok(secret()));
+    // A link that the user named is followed; what it leads to counts.
+    let link = folder.path().join("link");
+    symlink(&good, &link).expect("a link");
+    assert_eq!(read(&link), Ok(secret()));
+    for mode in [0o640, 0o604, 0o620, 0o602, 0o660, 0o644, 0o610] {
+        let error = read(&written(folder.path(), "open", &text, mode)).expect_err("too open");
+        assert!(error.contains(&format!("its mode is {mode:04o}")), "{error}");
+        assert!(error.contains("chmod 600"), "{error}");
+    }
+    let error = read(&written(folder.path(), "short", "0707\n", 0o600)).expect_err("no secret");
+    assert!(
+        error.contains("64 hexadecimal digits") && !error.contains("0707"),
+        "{error}"
+    );
+    assert!(
+        read(folder.path())
+            .expect_err("a folder")
+            .contains("not a regular file")
+    );
+    assert!(matches!(
+        Secret::from_file(&folder.path().join("none")),
+        Err(SecretError::File { .. })
+    ));
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
+    assert!(read(&pipe).expect_err("a pipe").contains("not a regular file"));
+    if is_root() {
+        chown(&good, Some(NOBODY), None).expect("given away");
+        let error = read(&good).expect_err("somebody else's");
+        assert!(
+            error.contains("its owner is uid 65534, and this process has uid 0"),
+            "{error}"
+        );
+    }
+}
+
+fn second(path: &Path) -> String {
+    let link = meet_by_file::<Said>(
+        path,
+        (1, None),
+        Ipv4Addr::LOCALHOST.into(),
+        None,
+        &terms(Duration::from_millis(400)),
+        &mut |_| {},
+    );
+    link.err().expect("no link").to_string()
+}
+
+fn first(path: &Path) -> String {
+    let link = meet_by_file::<Said>(
+        path,
+        (0, None),
+        Ipv4Addr::LOCALHOST.into(),
+        None,
+        &terms(Duration::from_millis(400)),
+        &mut |_| {},
+    );
+    link.err().expect("no link").to_string()
+}
+
+/// A listener that has the secret of a file, as its writer would.
+fn meeting(folder: &Path, mode: u32) -> (PathBuf, std::thread::JoinHandle<bool>) {
+    let (ours, address) = listener();
+    let text = format!("127.0.0.1 {} {} -\n", address.port(), "07".repeat(32));
+    let there = std::thread::spawn(move || ours.accept::<Said>(&terms(Duration::from_secs(1)), &mut |_| {}).is_ok());
+    (written(folder, "meet", &text, mode), there)
+}
+
+#[test]
+fn rank_1_believes_no_file_that_others_may_read_or_write() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for mode in [0o640, 0o604, 0o622, 0o666] {
+        let (path, there) = meeting(folder.path(), mode);
+        let error = second(&path);
+        assert!(error.contains(&format!("its mode is {mode:04o}")), "{error}");
+        assert!(!there.join().expect("a thread"), "nobody came");
+    }
+    // A link may lead to any file of this user's.
+    let (path, there) = meeting(folder.path(), 0o600);
+    let link = folder.path().join("link");
+    symlink(&path, &link).expect("a link");
+    assert!(second(&link).contains("it is a symbolic link"), "{}", second(&link));
+    assert!(!there.join().expect("a thread"), "nobody came");
+    // The same file is believed where nothing is wrong.
+    let (path, there) = meeting(folder.path(), 0o600);
+    let link = meet_by_file::<Said>(
+        &path,
+        (1, None),
+        Ipv4Addr::LOCALHOST.into(),
+        None,
+        &terms(GENEROUS),
+        &mut |_| {},
+    );
+    assert!(link.is_ok() && there.join().expect("a thread"));
+}
+
+#[test]
+fn rank_1_believes_no_file_of_another_user() {
+    if !is_root() {
+        return;
+    }
+    // As in /tmp: everybody may write, and each owns what he wrote.
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
+    let (path, there) = meeting(folder.path(), 0o600);
+    chown(&path, Some(NOBODY), None).expect("given away");
+    let error = second(&path);
+    assert!(
+        error.contains("its owner is uid 65534, and this process has uid 0"),
+        "{error}"
+    );
+    assert!(!there.join().expect("a thread"), "nobody came");
+    // What the launcher's user may do about it.
+    assert!(
+        error.contains("export GDR_PROBE_SECRET=$(openssl rand -hex 32)"),
+        "{error}"
+    );
+}
+
+#[test]
+fn neither_rank_uses_a_directory_where_others_exchange_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let set = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).expect("a mode");
+    set(0o777);
+    let path = folder.path().join("meet");
+    for error in [first(&path), second(&path)] {
+        assert!(
+            error.contains("everybody may exchange files in its directory"),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        fs::read_dir(folder.path()).expect("a folder").count(),
+        0,
+        "nothing is written"
+    );
+    // Sticky, and this user's.
+    set(0o1777);
+    assert!(first(&path).contains("rank 1 did not come"), "{}", first(&path));
+    if is_root() {
+        chown(folder.path(), Some(NOBODY), None).expect("given away");
+        for error in [first(&path), second(&path)] {
+            assert!(
+                error.contains("its owner is uid 65534: neither root nor this user"),
+                "{error}"
+            );
+        }
+    }
+}
