@@ -9,7 +9,7 @@ use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Deserialize;
 
-use crate::model::{MOST_PATHS, SNAPSHOT_SCHEMA, Snapshot};
+use crate::model::{SNAPSHOT_SCHEMA, Snapshot};
 
 /// The largest document: the hexadecimal dump of five thousand functions.
 const MOST: u64 = 64 << 20;
@@ -55,13 +55,11 @@ fn limited(mut reader: impl Read) -> anyhow::Result<Vec<u8>> {
 
 /// The text of a snapshot, where it can be read again.
 pub fn text(snapshot: &Snapshot) -> anyhow::Result<Vec<u8>> {
-    let paths = snapshot.files.len();
     let mut text = Limited(Vec::new());
     let written = serde_json::to_writer(&mut text, snapshot).map_err(io::Error::from);
     let written = written.and_then(|()| text.write_all(b"\n"));
     match written {
-        Ok(()) if paths <= MOST_PATHS => Ok(text.0),
-        Ok(()) => bail!("this machine's snapshot would have {paths} sources; gdr reads at most {MOST_PATHS}"),
+        Ok(()) => Ok(text.0),
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => bail!(
             "this machine's snapshot would have more than {} MiB, which is all that gdr reads",
             MOST_SNAPSHOT >> 20

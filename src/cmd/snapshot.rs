@@ -13,7 +13,7 @@ use super::machine::Machine;
 use super::{document, names};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, Want};
-use crate::model::{Facts, Side, Snapshot};
+use crate::model::{Facts, MOST_PATHS, Side, Snapshot};
 use crate::pci;
 use crate::render;
 use crate::snapshot::{self, Known};
@@ -122,7 +122,11 @@ fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
     let facts = collect::facts(&world, want(live));
     name_devices(&world, &facts);
     super::fix::rehearse(&world, &facts)?;
-    Ok((record.finish(now()), facts))
+    let snapshot = record.finish(now());
+    if snapshot.files.len() > MOST_PATHS {
+        bail!("this machine's snapshot would have more than {MOST_PATHS} sources, which is all that gdr reads");
+    }
+    Ok((snapshot, facts))
 }
 
 /// Asks for the names of the machine's devices, and for no others of the thousands that pci.ids has.
