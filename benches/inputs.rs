@@ -143,7 +143,7 @@ fn scaled_up() -> Vec<Input> {
 fn main() {
     let directory = scratch();
     let mut table = Table::default();
-    let mut write = |input: &Input| -> PathBuf { input.written(directory.path()) };
+    let write = |input: &Input| -> PathBuf { input.written(directory.path()) };
     let few = write(&gpus(8));
     let text = |path: &Path| path.display().to_string();
 

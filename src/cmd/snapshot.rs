@@ -76,11 +76,10 @@ pub fn diff(files: &[PathBuf], global: &Global, options: &SnapshotOptions, out: 
     };
     let ((a, side_a), (b, side_b)) = (side(a)?, side(b)?);
     let report = snapshot::diff(&a, &b).report(side_a, side_b, options.all);
-    let text = match options.format {
-        DiffFormat::Table => render::diff::table(&report, style(global.color)),
-        DiffFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
-    };
-    super::print(out, &text)?;
+    match options.format {
+        DiffFormat::Table => super::print(out, &render::diff::table(&report, style(global.color)))?,
+        DiffFormat::Json => super::print_with(out, |out| super::json(out, &report))?,
+    }
     Ok(u8::from(!report.is_empty()))
 }
 
