@@ -9,7 +9,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Deserialize;
 
 use crate::input::{self, json_error};
-use crate::model::{MOST_PATHS, SNAPSHOT_SCHEMA, Snapshot};
+use crate::model::{SNAPSHOT_SCHEMA, Snapshot};
 use crate::output;
 
 /// The largest document: the hexadecimal dump of five thousand functions.
@@ -56,11 +56,9 @@ fn limited(mut reader: impl Read) -> anyhow::Result<Vec<u8>> {
 
 /// The text of a snapshot, where it can be read again.
 pub fn text(snapshot: &Snapshot) -> anyhow::Result<Vec<u8>> {
-    let paths = snapshot.files.len();
     let mut text = Limited(Vec::new());
     match output::write_compact(&mut text, snapshot) {
-        Ok(()) if paths <= MOST_PATHS => Ok(text.0),
-        Ok(()) => bail!("this machine's snapshot would have {paths} sources; gdr reads at most {MOST_PATHS}"),
+        Ok(()) => Ok(text.0),
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => bail!(
             "this machine's snapshot would have more than {} MiB, which is all that gdr reads",
             MOST_SNAPSHOT >> 20

@@ -160,7 +160,7 @@ impl Session<'_> {
                 );
             }
             let report = expect(options, &promised)?;
-            super::print(out, &self.text(&report)?)?;
+            self.print(out, &report)?;
             return Ok(exit_code(&report));
         }
         let interrupts = Interrupts::catch()?;
@@ -178,18 +178,20 @@ impl Session<'_> {
                 super::remark(err, &format!("{}: {}: {reason}", result.subject, result.name));
             }
         }
-        super::print(out, &self.text(&report)?)?;
+        self.print(out, &report)?;
         Ok(exit_code(&report))
     }
 
-    fn text(&self, report: &ProbeReport) -> anyhow::Result<String> {
+    fn print(&self, out: &mut dyn Write, report: &ProbeReport) -> anyhow::Result<()> {
         let style = style(self.global.color);
-        Ok(match self.scope.format {
+        let text = match self.scope.format {
             ProbeFormat::Table => render::table(report, style),
             ProbeFormat::Curve => render::curve(report, style),
-            ProbeFormat::Json => output::pretty(report)?,
             ProbeFormat::Svg => render::svg(report),
-        })
+            // Of 256 GPUs it has 50 MB.
+            ProbeFormat::Json => return super::print_with(out, |out| output::write_pretty(out, report)),
+        };
+        super::print(out, &text)
     }
 }
 

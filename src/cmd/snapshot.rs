@@ -13,7 +13,7 @@ use super::machine::Machine;
 use super::{document, names};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, Want};
-use crate::model::{Facts, Side, Snapshot};
+use crate::model::{Facts, MOST_PATHS, Side, Snapshot};
 use crate::output;
 use crate::pci;
 use crate::render;
@@ -77,11 +77,10 @@ pub fn diff(files: &[PathBuf], global: &Global, options: &SnapshotOptions, out: 
     };
     let ((a, side_a), (b, side_b)) = (side(a)?, side(b)?);
     let report = snapshot::diff(&a, &b).report(side_a, side_b, options.all);
-    let text = match options.format {
-        DiffFormat::Table => render::diff::table(&report, style(global.color)),
-        DiffFormat::Json => output::pretty(&report)?,
-    };
-    super::print(out, &text)?;
+    match options.format {
+        DiffFormat::Table => super::print(out, &render::diff::table(&report, style(global.color)))?,
+        DiffFormat::Json => super::print_with(out, |out| output::write_pretty(out, &report))?,
+    }
     Ok(u8::from(!report.is_empty()))
 }
 
@@ -123,7 +122,11 @@ fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
     let facts = collect::facts(&world, want(live));
     name_devices(&world, &facts);
     super::fix::rehearse(&world, &facts)?;
-    Ok((record.finish(now()), facts))
+    let snapshot = record.finish(now());
+    if snapshot.files.len() > MOST_PATHS {
+        bail!("this machine's snapshot would have more than {MOST_PATHS} sources, which is all that gdr reads");
+    }
+    Ok((snapshot, facts))
 }
 
 /// Asks for the names of the machine's devices, and for no others of the thousands that pci.ids has.

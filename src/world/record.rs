@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::files::{FileError, Files, OpenFile, Reduce, failure};
-use crate::model::{Fact, FileState, Hex, Part, Question, Recorded};
+use crate::model::{Fact, FileState, Hex, MOST_PATHS, Part, Question, Recorded};
 
 /// What was answered so far, by path.
 #[derive(Clone, Default)]
@@ -24,7 +24,12 @@ impl Log {
     }
 
     fn note(&self, path: &Path, write: impl FnOnce(&mut Recorded)) {
-        write(self.lock().entry(path.display().to_string()).or_default());
+        let mut log = self.lock();
+        let path = path.display().to_string();
+        // A snapshot with one path too many is refused: the rest need not be kept.
+        if log.len() <= MOST_PATHS || log.contains_key(&path) {
+            write(log.entry(path).or_default());
+        }
     }
 
     /// Writes an answer down, or the error in its place.

@@ -16,16 +16,7 @@ fn refused(file: &Path, words: &[&str]) {
 
 /// With no more than 256 MiB of address space.
 fn limited(file: &Path) -> Run {
-    let command = "ulimit -v 262144; exec \"$0\" doctor --from \"$1\"";
-    let output = std::process::Command::new("/bin/sh")
-        .args(["-c", command, env!("CARGO_BIN_EXE_gdr"), text_of(file)])
-        .output()
-        .expect("a shell");
-    let run = Run {
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        code: output.status.code().unwrap_or(-1),
-    };
+    let run = Gdr::within(MEMORY).args(["doctor", "--from", text_of(file)]).run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     run
 }
@@ -213,19 +204,10 @@ fn hostile_records_are_compared_within_their_memory() {
         ),
     ] {
         let file = file(name, files);
-        let command = "ulimit -v 262144; exec \"$0\" snapshot --diff \"$1\" \"$2\"";
-        let output = std::process::Command::new("/bin/sh")
-            .args([
-                "-c",
-                command,
-                env!("CARGO_BIN_EXE_gdr"),
-                text_of(&file),
-                text_of(&empty),
-            ])
-            .output()
-            .expect("a shell");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{name}: {stderr}");
-        assert!(!stderr.contains("panicked"), "{name}: {stderr}");
+        let run = Gdr::within(MEMORY)
+            .args(["snapshot", "--diff", text_of(&file), text_of(&empty)])
+            .run();
+        assert_eq!(run.code, code, "{name}: {}", run.stderr);
+        assert!(!run.stderr.contains("panicked"), "{name}: {}", run.stderr);
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::{Gdr, Machine, Run, names, scratch};
+use support::{Gdr, MEMORY, Machine, Run, names, scratch};
 use tempfile::TempDir;
 
 /// What a machine is asked in these tests: every format, and every part of the topology.

@@ -115,7 +115,7 @@ pub fn rdma_topo(machine: &Machine, root: &Path) -> Vec<u8> {
 }
 
 /// Bytes in one stored block (RFC 1951, 3.2.4) with zlib's frame around it (RFC 1950), in base64 (RFC 4648).
-fn packed(bytes: &[u8]) -> String {
+pub(super) fn packed(bytes: &[u8]) -> String {
     let length = u16::try_from(bytes.len()).expect("at most 65535 bytes");
     let (mut a, mut b) = (1_u32, 0_u32);
     for byte in bytes {

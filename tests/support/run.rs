@@ -1,6 +1,7 @@
 //! Runs the built binary in an environment that does not depend on who runs the tests.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,6 +18,9 @@ pub struct Run {
     /// Exit code; -1 when a signal ended it.
     pub code: i32,
 }
+
+/// The memory that gdr keeps within for inputs of at most 8 MiB.
+pub const MEMORY: u64 = 256 << 20;
 
 /// Runs gdr with these arguments.
 pub fn gdr(args: &[&str]) -> Run {
@@ -37,7 +41,18 @@ impl Gdr {
 
     /// The same of a copy of the binary.
     pub fn of(binary: &Path) -> Self {
-        let mut command = Command::new(binary);
+        Self::started_by(Command::new(binary))
+    }
+
+    /// The same with no more than so many bytes of address space, which the kernel enforces.
+    pub fn within(bytes: u64) -> Self {
+        let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", bytes >> 10);
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_gdr")]);
+        Self::started_by(shell)
+    }
+
+    fn started_by(mut command: Command) -> Self {
         command.env_clear().env("TERM", "dumb").stdin(Stdio::null());
         for name in ["PATH", "HOME", "LLVM_PROFILE_FILE"] {
             if let Some(value) = std::env::var_os(name) {
@@ -61,6 +76,12 @@ impl Gdr {
     /// Sets one environment variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Gives it a file as its standard input.
+    pub fn stdin(mut self, file: &Path) -> Self {
+        self.command.stdin(File::open(file).expect("a file"));
         self
     }
 

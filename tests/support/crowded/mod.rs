@@ -1,0 +1,89 @@
+//! Inputs of at most 8 MiB that hold more than any machine, and every command that looks at a machine: for the test of the
+//! memory limit and the bench of the time.
+
+mod dumps;
+mod scale;
+mod snapshots;
+mod texts;
+
+use std::path::{Path, PathBuf};
+
+pub use dumps::dumps;
+pub use scale::{MAX_ROWS, scaled};
+pub use snapshots::{compressed, gpus, lay_out_gpus, long_answers, many_devices};
+pub use texts::{PLACES, journals, logs, profiles};
+
+/// The size up to which every input keeps within the limits of memory and time.
+pub const LARGEST: usize = 8 << 20;
+
+/// One input.
+pub struct Input {
+    pub name: String,
+    pub bytes: Vec<u8>,
+}
+
+impl Input {
+    fn new(name: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        let (name, bytes) = (name.to_owned(), bytes.into());
+        assert!(bytes.len() <= LARGEST, "{name} has {} bytes", bytes.len());
+        Self { name, bytes }
+    }
+
+    /// Writes it as a file of its name.
+    pub fn written(&self, directory: &Path) -> PathBuf {
+        let path = directory.join(&self.name);
+        std::fs::write(&path, &self.bytes).expect("a file");
+        path
+    }
+}
+
+/// Every command and format that looks at a recorded machine or at one laid out, without `--from` or `--sysroot`.
+pub const COMMANDS: [&[&str]; 36] = [
+    &["topo"],
+    &["topo", "--format", "json"],
+    &["topo", "--format", "svg"],
+    &["topo", "--format", "nvidia-smi"],
+    &["topo", "--format", "nvidia-smi", "--pci"],
+    &["topo", "--nvme", "--pci"],
+    &["topo", "--nvme", "--format", "json"],
+    &["topo", "--p2p", "r"],
+    &["topo", "--pairs"],
+    &["topo", "--path", "GPU0", "GPU1"],
+    &["topo", "--check"],
+    &["doctor", "--profile", "all", "-v"],
+    &["doctor", "--profile", "all", "--platform", "bare-metal"],
+    &[
+        "doctor",
+        "--profile",
+        "all",
+        "--platform",
+        "bare-metal",
+        "--format",
+        "json",
+    ],
+    &["doctor", "--profile", "all", "--format", "markdown"],
+    &["doctor", "--profile", "all", "--format", "prometheus"],
+    &["explain", "pcie.acs"],
+    &["explain", "pcie.acs", "--format", "json"],
+    &["explain", "ibv_reg_mr failed with error Bad address"],
+    &["fix", "--profile", "all", "--dry-run"],
+    &["fix", "--profile", "all", "--dry-run", "--format", "script"],
+    &["fix", "--profile", "all", "--dry-run", "--format", "json"],
+    &["fix", "stream-memops", "peer-mapping", "--dry-run"],
+    &["fix-acs", "--dry-run", "--platform", "bare-metal"],
+    &["fix-acs", "--dry-run", "--platform", "bare-metal", "--format", "json"],
+    &["snapshot", "-o", "-"],
+    &["snapshot", "--mask", "-o", "-"],
+    &["probe", "copy"],
+    &["probe", "host"],
+    &["probe", "p2p"],
+    &["probe", "p2p", "--format", "curve"],
+    &["probe", "p2p", "--format", "json"],
+    &["probe", "p2p", "--format", "svg"],
+    &["probe", "rdma"],
+    &["probe", "rdma", "--format", "json"],
+    &["probe", "async"],
+];
+
+/// How two snapshots are compared.
+pub const COMPARISONS: [&[&str]; 2] = [&["--all"], &["--all", "--format", "json"]];
