@@ -36,6 +36,100 @@ accesses! {
     load64 store64 u64;
 }
 
+/// Copies 8 words of 8 bytes, each as by [`load64`] and [`store64`].
+///
+/// # Safety
+///
+/// `from` is valid for reads and `to` for writes of 64 bytes; both are multiples of 8.
+#[inline]
+pub(super) unsafe fn copy_words(to: *mut u8, from: *const u8) {
+    // SAFETY: this function's condition.
+    unsafe { machine::copy_words(to, from) };
+}
+
+/// Copies 8 single bytes.
+///
+/// # Safety
+///
+/// `from` is valid for reads and `to` for writes of 8 bytes.
+#[inline]
+pub(super) unsafe fn copy_bytes(to: *mut u8, from: *const u8) {
+    // SAFETY: this function's condition.
+    unsafe { machine::copy_bytes(to, from) };
+}
+
+/// Stores a word of 8 bytes 8 times, each as by [`store64`].
+///
+/// # Safety
+///
+/// `to` is valid for writes of 64 bytes, and a multiple of 8.
+#[inline]
+pub(super) unsafe fn fill_words(to: *mut u8, word: u64) {
+    // SAFETY: this function's condition.
+    unsafe { machine::fill_words(to, word) };
+}
+
+/// Instructions at eight offsets in one statement: the compiler cannot unroll a loop of single ones.
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(any(miri, sanitized))))]
+macro_rules! eights {
+    (
+        words $load:literal $loaded:literal $store:literal $stored:literal;
+        bytes $load_byte:literal $store_byte:literal $stored_byte:literal;
+    ) => {
+        eights! { copy copy_words $load $loaded $store $stored 0 8 16 24 32 40 48 56 }
+        eights! { copy copy_bytes $load_byte $loaded $store_byte $stored_byte 0 1 2 3 4 5 6 7 }
+        eights! { fill $store $stored 0 8 16 24 32 40 48 56 }
+    };
+    (copy $name:ident $load:literal $loaded:literal $store:literal $stored:literal $($offset:literal)*) => {
+        pub(super) unsafe fn $name(to: *mut u8, from: *const u8) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(
+                    $(concat!($load, $offset, $loaded), concat!($store, $offset, $stored),)*
+                    from = in(reg) from, to = in(reg) to, word = out(reg) _, options(nostack, preserves_flags)
+                );
+            }
+        }
+    };
+    (fill $store:literal $stored:literal $($offset:literal)*) => {
+        pub(super) unsafe fn fill_words(to: *mut u8, word: u64) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(
+                    $(concat!($store, $offset, $stored),)*
+                    to = in(reg) to, word = in(reg) word, options(nostack, preserves_flags)
+                );
+            }
+        }
+    };
+}
+
+#[cfg(any(miri, sanitized, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+macro_rules! eights {
+    () => {
+        pub(super) unsafe fn copy_words(to: *mut u8, from: *const u8) {
+            for offset in (0..64).step_by(8) {
+                // SAFETY: the caller's promise.
+                unsafe { store64(to.add(offset), load64(from.add(offset))) };
+            }
+        }
+
+        pub(super) unsafe fn copy_bytes(to: *mut u8, from: *const u8) {
+            for offset in 0..8 {
+                // SAFETY: the caller's promise.
+                unsafe { store8(to.add(offset), load8(from.add(offset))) };
+            }
+        }
+
+        pub(super) unsafe fn fill_words(to: *mut u8, word: u64) {
+            for offset in (0..64).step_by(8) {
+                // SAFETY: the caller's promise.
+                unsafe { store64(to.add(offset), word) };
+            }
+        }
+    };
+}
+
 #[cfg(all(target_arch = "x86_64", not(any(miri, sanitized))))]
 mod machine {
     use std::arch::asm;
@@ -62,6 +156,11 @@ mod machine {
         load8 store8 u8 "mov {value}, byte ptr [{at}]" "mov byte ptr [{at}], {value}" reg_byte reg_byte;
         load32 store32 u32 "mov {value:e}, dword ptr [{at}]" "mov dword ptr [{at}], {value:e}" reg reg;
         load64 store64 u64 "mov {value}, qword ptr [{at}]" "mov qword ptr [{at}], {value}" reg reg;
+    }
+
+    eights! {
+        words "mov {word}, qword ptr [{from} + " "]" "mov qword ptr [{to} + " "], {word}";
+        bytes "movzx {word:e}, byte ptr [{from} + " "mov byte ptr [{to} + " "], {word:l}";
     }
 }
 
@@ -92,6 +191,11 @@ mod machine {
         load32 store32 u32 "ldr {value:w}, [{at}]" "str {value:w}, [{at}]";
         load64 store64 u64 "ldr {value}, [{at}]" "str {value}, [{at}]";
     }
+
+    eights! {
+        words "ldr {word}, [{from}, #" "]" "str {word}, [{to}, #" "]";
+        bytes "ldrb {word:w}, [{from}, #" "strb {word:w}, [{to}, #" "]";
+    }
 }
 
 #[cfg(all(not(miri), any(sanitized, not(any(target_arch = "x86_64", target_arch = "aarch64")))))]
@@ -117,6 +221,8 @@ mod machine {
         load32 store32 u32 AtomicU32;
         load64 store64 u64 AtomicU64;
     }
+
+    eights! {}
 }
 
 #[cfg(miri)]
@@ -146,4 +252,6 @@ mod machine {
         load32 store32 u32;
         load64 store64 u64;
     }
+
+    eights! {}
 }

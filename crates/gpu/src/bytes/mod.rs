@@ -96,6 +96,11 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
         // SAFETY: `head <= count`.
         unsafe { copy_bytes(to, from, head) };
         done = head;
+        while count - done >= 64 {
+            // SAFETY: at least 64 bytes are left on both sides, and both addresses are now multiples of 8.
+            unsafe { access::copy_words(to.add(done), from.add(done)) };
+            done += 64;
+        }
         while count - done >= 8 {
             // SAFETY: at least 8 bytes are left on both sides, and both addresses are now multiples of 8.
             unsafe { access::store64(to.add(done), access::load64(from.add(done))) };
@@ -125,7 +130,12 @@ pub(crate) fn drain() {
 ///
 /// As [`copy`].
 unsafe fn copy_bytes(to: *mut u8, from: *const u8, count: usize) {
-    for position in 0..count {
+    let eights = count - count % 8;
+    for position in (0..eights).step_by(8) {
+        // SAFETY: `position + 8 <= count`.
+        unsafe { access::copy_bytes(to.add(position), from.add(position)) };
+    }
+    for position in eights..count {
         // SAFETY: `position < count`.
         unsafe { access::store8(to.add(position), access::load8(from.add(position))) };
     }
@@ -144,7 +154,12 @@ pub unsafe fn fill(to: *mut u8, value: u8, count: usize) {
         // SAFETY: `position < count`.
         unsafe { access::store8(to.add(position), value) };
     }
-    for position in 0..words {
+    let eights = words - words % 8;
+    for position in (0..eights).step_by(8) {
+        // SAFETY: 64 bytes at `head + 8 * position` end at `head + 8 * words <= count`, at a multiple of 8.
+        unsafe { access::fill_words(to.add(head + position * 8), word) };
+    }
+    for position in eights..words {
         // SAFETY: 8 bytes at `head + 8 * position` end at `head + 8 * words <= count`, at a multiple of 8.
         unsafe { access::store64(to.add(head + position * 8), word) };
     }
@@ -161,20 +176,20 @@ mod tests {
 
     fn counts() -> Vec<usize> {
         if cfg!(miri) {
-            vec![0, 1, 5, 8, 21]
+            vec![0, 1, 5, 8, 21, 75, 140]
         } else {
-            (0..40).collect()
+            (0..150).collect()
         }
     }
 
     #[test]
     fn every_offset_and_length_is_copied_whole_and_nothing_beside_it() {
-        let from: Vec<u8> = (0..64).collect();
+        let from: Vec<u8> = (0..160).collect();
         for source in starts() {
             for target in starts() {
                 for count in counts() {
-                    let mut to = [0xee_u8; 64];
-                    // SAFETY: at most 8 + 39 of 64 bytes, in two arrays.
+                    let mut to = [0xee_u8; 160];
+                    // SAFETY: at most 8 + 149 of 160 bytes, in two arrays.
                     unsafe { copy(to.as_mut_ptr().add(target), from.as_ptr().add(source), count) };
                     for (position, &byte) in to.iter().enumerate() {
                         let expected = match position.checked_sub(target) {
@@ -192,8 +207,8 @@ mod tests {
     fn a_fill_stays_in_its_range() {
         for start in starts() {
             for count in counts() {
-                let mut to = [0_u8; 64];
-                // SAFETY: at most 8 + 39 of 64 bytes.
+                let mut to = [0_u8; 160];
+                // SAFETY: at most 8 + 149 of 160 bytes.
                 unsafe { fill(to.as_mut_ptr().add(start), 0x5a, count) };
                 let written = to.iter().filter(|&&byte| byte == 0x5a).count();
                 assert_eq!(written, count);
