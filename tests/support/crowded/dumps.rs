@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::dump::packed;
-use super::snapshots::address;
+use super::made::address;
 use super::{Input, LARGEST};
 
 /// Items until the input is full.
@@ -28,7 +28,7 @@ pub fn dumps() -> Vec<Input> {
         )
     };
     let with_acs = |at: usize| {
-        let class = if at % 16 == 0 {
+        let class = if at.is_multiple_of(16) {
             "3D controller [0302]: X [10de:2330]"
         } else {
             "PCI bridge [0604]: X [1000:c030]"

@@ -2,6 +2,7 @@
 //! memory limit and the bench of the time.
 
 mod dumps;
+mod made;
 mod scale;
 mod snapshots;
 mod texts;
@@ -9,8 +10,9 @@ mod texts;
 use std::path::{Path, PathBuf};
 
 pub use dumps::dumps;
+pub use made::lay_out_gpus;
 pub use scale::{MAX_ROWS, scaled};
-pub use snapshots::{compressed, gpus, lay_out_gpus, long_answers, many_devices};
+pub use snapshots::{compressed, gpus, long_answers, many_devices};
 pub use texts::{PLACES, journals, logs, profiles};
 
 /// The size up to which every input keeps within the limits of memory and time.
