@@ -78,7 +78,10 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
             mapping.read(0, &mut [0; 4096])?;
             world.watch.count("reuse: stale mapping of a shared block read");
         }
-        (None, _) => map_stale(world, worker, &stale, kind, first, own)?,
+        (None, again) => {
+            let is_other = own && again.is_some();
+            map_stale(world, worker, &stale, kind, first, own, is_other)?;
+        }
     }
     for memory in others.iter().chain(&again) {
         worker.step("new memory, checked by the GPU");
@@ -107,7 +110,15 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
 }
 
 /// Maps a pin whose memory was freed before: the pages it holds, or an error where its address is other memory now.
-fn map_stale(world: &World, worker: &Worker, stale: &Pin, kind: Allocation, first: Pattern, own: bool) -> Outcome {
+fn map_stale(
+    world: &World,
+    worker: &Worker,
+    stale: &Pin,
+    kind: Allocation,
+    first: Pattern,
+    own: bool,
+    is_other: bool,
+) -> Outcome {
     worker.step("map of a stale pin");
     match stale.map(MapRequest::Default) {
         Err(Error::Verification { .. }) => {
@@ -121,7 +132,11 @@ fn map_stale(world: &World, worker: &Worker, stale: &Pin, kind: Allocation, firs
             if own {
                 same(first, &seen, kind, "a stale pin, mapped, shows what was pinned")?;
             }
-            world.watch.count("reuse: map of a stale pin shows what was pinned");
+            world.watch.count(match (own, is_other) {
+                (false, _) => "reuse: map of a stale pin of a shared block",
+                (true, false) => "reuse: map of a stale pin shows what was pinned",
+                (true, true) => "reuse: map of a stale pin, its address other memory, shows what was pinned",
+            });
             Ok(())
         }
     }

@@ -120,6 +120,11 @@ impl Fake {
         self.world().heap += BLOCK;
     }
 
+    /// The next allocation that shares no block begins here.
+    pub(super) fn allocate_next_at(&self, address: DevicePtr) {
+        self.world().heap = address.get() - HEAP;
+    }
+
     /// Takes the allocation from CUDA; its object lives on where somebody refers to it.
     pub(super) fn free(&self, address: DevicePtr) {
         self.world().live.retain(|(allocation, ..)| allocation.base != address);

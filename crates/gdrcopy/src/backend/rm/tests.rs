@@ -138,6 +138,33 @@ fn memory_that_is_freed_between_pin_and_map_is_mapped_as_it_was() {
 }
 
 #[test]
+fn a_stale_pin_whose_address_is_other_memory_now_is_not_mapped() {
+    let fake = Fake::default();
+    let gdr = gdr(&fake);
+    let address = fake.allocate(Sort::Malloc, 8 << 20);
+    fake.poke(address, &[9; 64]);
+    let stale = pin(&gdr, address, 8 << 20).unwrap();
+    fake.free(address);
+    fake.allocate_next_at(address);
+    assert_eq!(fake.allocate(Sort::Malloc, 8 << 20), address);
+    fake.poke(address, &[5; 64]);
+    let refused = stale.map(MapRequest::Default);
+    assert!(
+        matches!(
+            refused,
+            Err(Error::Verification {
+                expected: [5, ..],
+                found: [9, ..],
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
+    let mapping = pin(&gdr, address, 8 << 20).unwrap().map(MapRequest::Default).unwrap();
+    assert_eq!(mapping.load::<u64>(0).unwrap(), 0x0505_0505_0505_0505);
+}
+
+#[test]
 fn one_mapping_at_a_time_each_through_a_fresh_file() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
