@@ -150,6 +150,10 @@ fn memory_whose_address_is_other_memory_by_now_is_mapped_as_it_was() {
     fake.poke(address, &[7; 64]);
     let mapping = pin.map(MapRequest::Default).unwrap();
     assert_eq!(mapping.load::<u64>(0).unwrap(), 0x0909_0909_0909_0909);
+    // SAFETY: as in `pin`.
+    let fresh = unsafe { gdr.pin_raw(address, 8 << 20, PinFlags::default()) }.unwrap();
+    let fresh = fresh.map(MapRequest::Default).unwrap();
+    assert_eq!(fresh.load::<u64>(0).unwrap(), 0x0707_0707_0707_0707);
 }
 
 #[test]
