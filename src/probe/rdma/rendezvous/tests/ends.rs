@@ -60,7 +60,7 @@ fn a_failure_of_either_side_is_told_to_the_other() {
         failing.fail("the queue pair is in error:\nlocal protection");
         let expected = Error::PeerFailed {
             peer: other.peer(),
-            why: "the queue pair is in error: local protection".to_owned(),
+            why: "the queue pair is in error:?local protection".to_owned(),
         };
         assert_eq!(trouble(&other), expected);
         assert_eq!(other.receive(soon()), Err(expected.clone()));
