@@ -173,7 +173,7 @@ fn hostile_dumps_end_early() {
         (
             "cut",
             with("numa_node", json!(0)).trim_end_matches(']').to_owned(),
-            "EOF",
+            "the text ends in the middle",
         ),
     ];
     let dir = tempfile::tempdir().expect("a temporary directory");
