@@ -362,18 +362,20 @@ impl ConfigSpace for Space<'_> {
 /// NVMe controllers by number.
 pub fn nvme(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<(String, Bdf)>> {
     let class = "/sys/class/nvme";
-    read::names(files, class, notes).map(|names| {
+    read::names(files, class, notes).and_then(|names| {
+        let names = names.unwrap_or_default();
+        if names.len() > MAX_FUNCTIONS {
+            return broken(notes, class, format!("it has more than {MAX_FUNCTIONS} controllers"));
+        }
         let mut found: Vec<(String, Bdf)> = names
-            .unwrap_or_default()
             .into_iter()
             .filter_map(|name| {
                 let target = files.read_link(Path::new(&format!("{class}/{name}"))).ok()?;
                 Some((name, read::last_bdf(&target)?))
             })
             .collect();
-        found.truncate(MAX_FUNCTIONS);
         found.sort_by_cached_key(|(name, _)| RdmaDevice::natural(name));
-        found
+        Fact::Known(found)
     })
 }
 

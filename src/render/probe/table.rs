@@ -21,10 +21,14 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
         "rdma" => result.subject != "machine",
         _ => known.contains(result.subject.as_str()),
     };
-    let of = |subject: &str| -> Vec<&ProbeResult> {
-        let results = report.results.iter();
-        results.filter(|result| result.subject == subject).collect()
-    };
+    let mut results: BTreeMap<&str, Vec<&ProbeResult>> = BTreeMap::new();
+    for result in &report.results {
+        results.entry(&result.subject).or_default().push(result);
+    }
+    let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for pair in &report.pairs {
+        reached.entry(&pair.from).or_default().insert(&pair.subject);
+    }
     let strangers = report.results.iter().filter(|result| !is_at_home(result));
     let troubles = troubles(&strangers.collect::<Vec<_>>(), "", style, true);
     if !troubles.is_empty() {
@@ -33,7 +37,11 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     if report.probe != "rdma" {
         for gpu in &report.gpus {
             page.push('\n');
-            page.push_str(&chapter(report, gpu, &of(&gpu.subject), style));
+            let own = results.get(gpu.subject.as_str()).map_or(&[][..], Vec::as_slice);
+            let pairs = reached.get(gpu.subject.as_str()).into_iter().flatten();
+            // What a GPU reaches is verified there.
+            let there = pairs.filter_map(|pair| results.get(pair)).flatten().copied();
+            page.push_str(&chapter(report, gpu, own, there, style));
         }
     }
     page.push_str(&match report.probe.as_str() {
@@ -49,27 +57,20 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     page
 }
 
-fn chapter(report: &ProbeReport, gpu: &ProbedGpu, results: &[&ProbeResult], style: Style) -> String {
+fn chapter<'r>(
+    report: &ProbeReport,
+    gpu: &ProbedGpu,
+    results: &[&'r ProbeResult],
+    reached: impl Iterator<Item = &'r ProbeResult>,
+    style: Style,
+) -> String {
     let title = format!("{}: {}", printable(&gpu.subject), printable(&gpu.name));
     let mut text = format!("{}\n", style.paint(Tone::Strong, &title));
     let mut add = |line: &str| text.push_str(&format!("{INDENT}{}\n", wrap(&printable(line), style.width, 2, "    ")));
     for line in how(gpu) {
         add(&line);
     }
-    let mut here: Vec<&ProbeResult> = results.to_vec();
-    // What a GPU reaches is verified there.
-    let reached: BTreeSet<&str> = report
-        .pairs
-        .iter()
-        .filter(|pair| pair.from == gpu.subject)
-        .map(|pair| pair.subject.as_str())
-        .collect();
-    here.extend(
-        report
-            .results
-            .iter()
-            .filter(|result| reached.contains(result.subject.as_str())),
-    );
+    let here: Vec<&ProbeResult> = results.iter().copied().chain(reached).collect();
     add(&verified(&here));
     text.push_str(&troubles(results, INDENT, style, false));
     let nodes: BTreeSet<Option<u32>> = results.iter().map(|result| result.numa).collect();
