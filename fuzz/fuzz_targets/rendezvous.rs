@@ -8,7 +8,7 @@
 
 use gdr::probe::rdma::rendezvous::{
     ClientHandshake, Envelope, FrameReader, FrameWriter, LONGEST, MESSAGE, Meeting, Next, Secret, ServerHandshake,
-    expand, from_environment, printable, quote,
+    expand, from_environment, shortened, quote,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -62,7 +62,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(quote(rest).chars().all(|c| !c.is_control()));
     if let Ok(envelope) = serde_json::from_slice::<Envelope<serde_json::Value>>(rest) {
         if let Envelope::Failed { why } = &envelope {
-            assert!(printable(why, 100).chars().count() <= 101);
+            assert!(shortened(why, 100).chars().count() <= 101);
         }
         assert!(envelope.payload().is_ok_and(|payload| payload.len() <= LONGEST) || rest.len() > LONGEST / 8);
     }
