@@ -8,7 +8,7 @@
 
 use gdr::probe::rdma::rendezvous::{
     ClientHandshake, Envelope, FrameReader, FrameWriter, LONGEST, MESSAGE, Meeting, Next, Secret, ServerHandshake,
-    expand, from_environment, shortened, quote,
+    expand, from_environment, quote, shortened,
 };
 use libfuzzer_sys::fuzz_target;
 
