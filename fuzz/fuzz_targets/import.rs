@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use gdr::import;
 use gdr::pci::PciNames;
-use gdr::topo::{self, Forest};
+use gdr::topo;
 use libfuzzer_sys::fuzz_target;
 
 static NAMES: LazyLock<PciNames> = LazyLock::new(|| PciNames::new(None, "devices = []").expect("an empty list"));
@@ -19,11 +19,10 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let topology = topo::topology(&facts);
-    let forest = Forest::new(facts.devices());
     for a in 0..topology.rows.len().min(4) {
         for b in 0..topology.rows.len().min(4) {
             // An error is words for the user.
-            let _ = topo::between(&facts, &forest, &topology, a, b);
+            let _ = topology.between(a, b);
         }
     }
 });

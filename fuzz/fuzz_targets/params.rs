@@ -8,7 +8,7 @@ use gdr::check::{self, Ctx};
 use gdr::collect::{self, Want};
 use gdr::model::{Recorded, Snapshot};
 use gdr::profile::Expectations;
-use gdr::topo::{self, Forest};
+use gdr::topo;
 use gdr::world::World;
 use libfuzzer_sys::fuzz_target;
 
@@ -41,11 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let facts = collect::facts(&world, want);
     let topology = topo::topology(&facts);
-    let findings = check::run(&Ctx {
-        facts: &facts,
-        topology: &topology,
-        forest: &Forest::new(facts.devices()),
-        expectations: &Expectations::of(&[]),
-    });
+    let expectations = Expectations::of(&[]);
+    let findings = check::run(&Ctx::new(&facts, &topology, &expectations));
     assert!(!findings.is_empty());
 });

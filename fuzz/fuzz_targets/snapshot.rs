@@ -8,7 +8,7 @@ use gdr::check::{self, Ctx};
 use gdr::collect::{self, Want};
 use gdr::model::Snapshot;
 use gdr::profile::Expectations;
-use gdr::topo::{self, Forest};
+use gdr::topo;
 use gdr::world::{NvmlWant, VerbsWant, World};
 use libfuzzer_sys::fuzz_target;
 
@@ -30,12 +30,8 @@ fuzz_target!(|bytes: &[u8]| {
     let (world, record) = World::snapshot(snapshot).recording();
     let facts = collect::facts(&world, WANT);
     let topology = topo::topology(&facts);
-    let findings = check::run(&Ctx {
-        facts: &facts,
-        topology: &topology,
-        forest: &Forest::new(facts.devices()),
-        expectations: &Expectations::of(&[]),
-    });
+    let expectations = Expectations::of(&[]);
+    let findings = check::run(&Ctx::new(&facts, &topology, &expectations));
     assert!(!findings.is_empty());
     let again = World::snapshot(record.finish(String::new()));
     assert_eq!(collect::facts(&again, WANT), facts);
