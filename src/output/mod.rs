@@ -1,7 +1,7 @@
 //! Everything that a person sees passes here: no text of a machine, a file or a command line may control a terminal or hide itself.
 //!
 //! [`Filter`] stands before standard output and standard error, so a call site cannot forget it. Colour passes as marks that only
-//! [`paint`] makes; JSON stays exact, because [`json`] escapes what the filter would replace. What the filter cannot know is which
+//! [`paint`] makes; JSON stays exact, because [`write_pretty`] escapes what the filter would replace. What the filter cannot know is which
 //! line breaks are gdr's own: a value that goes into a line is made [`printable`] by whoever writes the line.
 
 mod character;
