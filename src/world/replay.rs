@@ -60,7 +60,11 @@ impl Files for Replay {
     }
 
     fn list(&self, path: &Path) -> Result<Vec<String>, FileError> {
-        self.answer(Question::List, path, |recorded| recorded.names.clone())
+        let mut names = self.answer(Question::List, path, |recorded| recorded.names.clone())?;
+        // As the live machine lists them, whoever wrote the snapshot.
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
     }
 
     fn state(&self, path: &Path) -> Result<FileState, FileError> {
@@ -138,4 +142,20 @@ fn copy(bytes: &[u8], offset: u64, out: &mut [u8]) -> usize {
     let count = rest.len().min(out.len());
     out[..count].copy_from_slice(&rest[..count]);
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_listed_as_the_live_machine_lists_them() {
+        let directory = Recorded {
+            names: Some(["nvidia1", "nvidia0", "nvidia1"].map(str::to_owned).to_vec()),
+            ..Recorded::default()
+        };
+        let replay = Replay::new(BTreeMap::from([("/dev".to_owned(), directory)]));
+        let names = replay.list(Path::new("/dev")).expect("names");
+        assert_eq!(names, ["nvidia0", "nvidia1"]);
+    }
 }

@@ -237,7 +237,7 @@ impl Entry {
             },
             flags: control.flags,
             datagram,
-            payload: Payload::of(from.get(offset..).unwrap_or_default())?,
+            payload: Payload::of(from.get(offset..).unwrap_or_default(), opcode.is_atomic())?,
         };
         entry.check()?;
         Ok(Decoded {

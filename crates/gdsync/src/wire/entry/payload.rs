@@ -64,8 +64,9 @@ impl Payload {
         }
     }
 
-    /// Reads what fills `from`, whose length is a multiple of 16.
-    pub(super) fn of(from: &[u8]) -> Result<Self, Error> {
+    /// Reads what fills `from`, whose length is a multiple of 16. An atomic operation's segments have 8 bytes each, as [`Payload::put`]
+    /// writes them.
+    pub(super) fn of(from: &[u8], atomic: bool) -> Result<Self, Error> {
         if from.is_empty() {
             return Ok(Self::none());
         }
@@ -85,7 +86,7 @@ impl Payload {
             // Behind a segment of memory no bytes follow: no entry of ours has both.
             segment.fits()?;
             match segment.length {
-                0 => Err(Error::SegmentLength { length: 0 }),
+                length if length == 0 || atomic && length != ATOMIC => Err(Error::SegmentLength { length }),
                 _ => Ok(segment),
             }
         });

@@ -103,6 +103,12 @@ fn an_atomic_operation_swaps_first_and_moves_eight_bytes() {
         bytes[..],
         blocks(&[&control(0x12, 4, 0, 0), &FAR_BYTES, &atomic, &result_bytes])
     );
+    // No other length is read.
+    bytes[51] = 12;
+    assert_eq!(
+        Entry::decode(&bytes, Transport::Connected),
+        Err(Error::SegmentLength { length: 12 })
+    );
 }
 
 #[test]
