@@ -230,7 +230,7 @@ impl Registered {
         let ask = |how| unsafe { self.gpu.backend().register(self.at(pages.start), pages.len(), how) };
         let made = match ask(how) {
             Err(error) if how == Registration::Registers && returned(&error, &[CuResult::INVALID_VALUE]) => {
-                // Of two refusals the first is the one to report, unless the second is none.
+                // If both fail, the first error is reported, except that "registered already" is no error to the caller.
                 ask(Registration::Memory).map_err(|second| match is_registered_already(&second) {
                     true => second,
                     false => error,

@@ -210,7 +210,7 @@ impl<S> QueuePair<S, Direct> {
 }
 
 impl CompletionQueue<Direct> {
-    /// Where its memory lies, which stays until the queue, and what is told of it here, is dropped.
+    /// Where its memory lies. The memory stays until the queue and this description are dropped.
     ///
     /// # Errors
     ///

@@ -2,7 +2,23 @@
 
 use std::error::Error;
 
+use gpu::Allocation;
+
 use crate::{Outcome, World, say};
+
+/// Every kind of memory that every backend maps.
+pub const ALLOCATIONS: [Allocation; 4] = [
+    Allocation::Malloc,
+    Allocation::Create {
+        exportable: false,
+        rdma: true,
+    },
+    Allocation::Create {
+        exportable: true,
+        rdma: true,
+    },
+    Allocation::Pool { exportable: true },
+];
 
 #[derive(Debug)]
 pub struct Footprint {

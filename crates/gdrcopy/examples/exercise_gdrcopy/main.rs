@@ -14,23 +14,9 @@ use std::time::Instant;
 use gdrcopy::{BackendKind, Copied, Crossover, Gdr, MapRequest, PinFlags};
 use gpu::{Allocation, Gpu, Pattern, Stream, sentence};
 
-use machine::{Ended, become_nobody, footprint, in_child};
+use machine::{ALLOCATIONS, Ended, become_nobody, footprint, in_child};
 
 type Outcome = Result<(), Box<dyn Error>>;
-
-/// Every sort of memory that has to map.
-const SORTS: [Allocation; 4] = [
-    Allocation::Malloc,
-    Allocation::Create {
-        exportable: false,
-        rdma: true,
-    },
-    Allocation::Create {
-        exportable: true,
-        rdma: true,
-    },
-    Allocation::Pool { exportable: true },
-];
 
 /// A part of an exercise: its name and what does it.
 type Part = (&'static str, fn(&World) -> Outcome);
@@ -107,7 +93,7 @@ fn main() -> Outcome {
 /// has the trials of the driver done under the kernel too.
 fn busy(world: &World) -> Outcome {
     // Freed in the end only: freeing waits for the kernel (seen on an H200 with 580.159.04).
-    let memories = SORTS.map(|sort| world.gpu.allocate(sort, 65536));
+    let memories = ALLOCATIONS.map(|sort| world.gpu.allocate(sort, 65536));
     let flag = world.gpu.allocate(Allocation::Malloc, 4096)?;
     let reply = world.gpu.pinned(4096)?;
     let releasing = world.gpu.stream()?;
@@ -150,7 +136,7 @@ fn busy(world: &World) -> Outcome {
 
 /// Every byte of every sort and size, both ways: a kernel writes and the CPU reads, the CPU writes and a kernel reads.
 fn verify(world: &World) -> Outcome {
-    for sort in SORTS {
+    for sort in ALLOCATIONS {
         for bytes in [512, 4 << 10, 64 << 10, 64 << 20, 6 << 30] {
             if world.gpu.is_sim() && bytes > 64 << 20 {
                 continue;
@@ -192,7 +178,7 @@ fn verify(world: &World) -> Outcome {
 
 /// Parts of an allocation that begin and end anywhere.
 fn unaligned(world: &World) -> Outcome {
-    for sort in SORTS {
+    for sort in ALLOCATIONS {
         let memory = world.gpu.allocate(sort, 1 << 20)?;
         for (start, length) in [
             (1, 1),
@@ -234,7 +220,7 @@ fn times(world: &World) -> Outcome {
         "  {:44} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
         "µs", "pin", "map", "pin+map", "remap", "unmap", "unpin"
     ))?;
-    for sort in SORTS {
+    for sort in ALLOCATIONS {
         for bytes in [4 << 10, 64 << 10, 1 << 20, 64 << 20] {
             let memory = world.gpu.allocate(sort, bytes)?;
             let mut columns: [Vec<f64>; 6] = Default::default();
@@ -306,7 +292,7 @@ fn crossover(world: &World) -> Outcome {
 /// Eight threads, random sizes, no leak: of files, of mappings, of GPU memory, of BAR1.
 fn cycles(world: &World) -> Outcome {
     let one = |seed: u64| -> Outcome {
-        let sort = SORTS[(seed % 4) as usize];
+        let sort = ALLOCATIONS[(seed % 4) as usize];
         let bytes = 1 + (Pattern::new(seed).word(1) as usize) % (4 << 20);
         let memory = world.gpu.allocate(sort, bytes)?;
         let mut mapping = world
@@ -414,7 +400,7 @@ fn fork(world: &World) -> Outcome {
 /// Memory that is freed while mapped stays as it was, and is given to nobody else before it is unpinned.
 fn freed(world: &World) -> Outcome {
     // A pool gives what was freed to whoever asks it next.
-    for sort in SORTS
+    for sort in ALLOCATIONS
         .into_iter()
         .filter(|sort| !matches!(sort, Allocation::Pool { .. }))
     {
@@ -521,7 +507,7 @@ fn killed(world: &World) -> Outcome {
 /// What [`killed`] kills.
 fn hold(world: &World) -> Outcome {
     let mut held = Vec::new();
-    for sort in SORTS {
+    for sort in ALLOCATIONS {
         let memory = world.gpu.allocate(sort, 512 << 20)?;
         held.push(
             world

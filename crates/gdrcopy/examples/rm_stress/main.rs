@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use gdrcopy::{BackendKind, Gdr};
 use gpu::{Allocation, Gpu, Pattern, Stream};
 
-use machine::{Footprint, become_nobody, footprint};
+use machine::{ALLOCATIONS, Footprint, become_nobody, footprint};
 use watch::{Watch, Worker};
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -27,20 +27,6 @@ type Round = fn(&World, &Worker, &mut Random, &Stream) -> Outcome;
 const HANG: Duration = Duration::from_secs(90);
 /// So many errors end the run.
 const MOST_WRONG: usize = 20;
-
-/// Every kind of memory that the RM backend maps.
-const ALLOCATIONS: [Allocation; 4] = [
-    Allocation::Malloc,
-    Allocation::Create {
-        exportable: false,
-        rdma: true,
-    },
-    Allocation::Create {
-        exportable: true,
-        rdma: true,
-    },
-    Allocation::Pool { exportable: true },
-];
 
 /// Name, threads, and what a thread does again and again.
 const KINDS: [(&str, usize, Round); 6] = [

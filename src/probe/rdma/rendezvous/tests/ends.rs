@@ -94,8 +94,8 @@ fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
         .expect_err("nothing");
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     drop(a);
-    let told = trouble(&b).to_string();
-    assert!(told.contains("waited for a message of this side"), "{told}");
+    let received = trouble(&b).to_string();
+    assert!(received.contains("waited for a message of this side"), "{received}");
 }
 
 #[test]
@@ -114,10 +114,10 @@ fn an_interrupt_ends_both_whatever_they_do() {
         };
         assert_eq!(error, Error::Interrupted);
         // The other side knows while this one is still there.
-        let (told, b) = there.join().expect("a thread");
+        let (received, b) = there.join().expect("a thread");
         assert!(
-            matches!(&told, Error::PeerFailed { why, .. } if why.contains("interrupted (Ctrl-C")),
-            "{told}"
+            matches!(&received, Error::PeerFailed { why, .. } if why.contains("interrupted (Ctrl-C")),
+            "{received}"
         );
         assert_eq!(a.send(&word("more")), Err(Error::Interrupted));
         drop((a, b));
@@ -131,8 +131,11 @@ fn a_link_that_is_dropped_at_once_has_told_why() {
         peer.say(b"what?");
         assert!(matches!(link.receive(soon()), Err(Error::Nonsense { .. })));
         drop(link);
-        let told = peer.rest();
-        assert!(told.contains("does not understand what this side sent"), "{told}");
+        let received = peer.rest();
+        assert!(
+            received.contains("does not understand what this side sent"),
+            "{received}"
+        );
 
         let (asked, flag) = interruptible(GENEROUS);
         let (a, b) = pair_with(&asked, &terms(GENEROUS));
@@ -140,8 +143,8 @@ fn a_link_that_is_dropped_at_once_has_told_why() {
         let there = std::thread::spawn(move || b.receive(soon()));
         assert_eq!(a.receive(soon()), Err(Error::Interrupted));
         drop(a);
-        let told = there.join().expect("a thread").expect_err("an end").to_string();
-        assert!(told.contains("interrupted (Ctrl-C"), "{told}");
+        let received = there.join().expect("a thread").expect_err("an end").to_string();
+        assert!(received.contains("interrupted (Ctrl-C"), "{received}");
     }
 }
 
@@ -182,7 +185,7 @@ fn a_peer_that_closes_or_resets_is_gone() {
     // Unread beats make the system reset the connection.
     assert!(why.contains("without a word") || why.contains("reset"), "{why}");
 
-    // Half closed: it is told why this side ends.
+    // Half closed: it is received why this side ends.
     let (link, mut peer) = by_hand();
     peer.stream.shutdown(Shutdown::Write).expect("half closed");
     assert!(
@@ -190,9 +193,12 @@ fn a_peer_that_closes_or_resets_is_gone() {
             .to_string()
             .contains("closed the connection without a word")
     );
-    let told = peer.rest();
-    assert!(told.contains(r#""alive""#) && told.ends_with("\"}} "), "{told}");
-    assert!(told.contains("this side was gone: it closed"), "{told}");
+    let received = peer.rest();
+    assert!(
+        received.contains(r#""alive""#) && received.ends_with("\"}} "),
+        "{received}"
+    );
+    assert!(received.contains("this side was gone: it closed"), "{received}");
 }
 
 #[test]
@@ -229,8 +235,11 @@ fn what_is_no_message_ends_both_with_its_beginning() {
         let error = trouble(&link);
         assert!(matches!(error, Error::Nonsense { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
-        let told = peer.rest();
-        assert!(told.contains("does not understand what this side sent"), "{told}");
+        let received = peer.rest();
+        assert!(
+            received.contains("does not understand what this side sent"),
+            "{received}"
+        );
     }
 }
 
@@ -261,8 +270,8 @@ fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
         peer.stream.write_all(&bytes).expect("written");
         assert!(matches!(trouble(&link), Error::Forged { .. }), "{case}");
         assert_eq!(link.receive(soon()).is_ok(), case == 0, "the honest one before it");
-        let told = peer.rest();
-        assert!(told.contains("a frame that this side did not send"), "{told}");
+        let received = peer.rest();
+        assert!(received.contains("a frame that this side did not send"), "{received}");
     }
     // Longer than frames are: nothing of it is waited for.
     let (link, mut peer) = by_hand();

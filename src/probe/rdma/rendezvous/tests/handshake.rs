@@ -128,7 +128,7 @@ fn what_was_said_before_proves_nothing() {
 
 #[test]
 fn what_an_end_said_itself_proves_nothing_to_it() {
-    // A client that is told its own words, with the letters that a server uses.
+    // A client that receives its own words, with the letters that a server uses.
     let as_servers = |message: [u8; MESSAGE]| {
         let mut message = message;
         message[3] = match message[3] {

@@ -121,7 +121,7 @@ impl ByHand {
         stream.write_all(&first).expect("written");
         loop {
             let count = stream.read(handshake.room()).expect("an answer");
-            assert_ne!(count, 0, "it is told no");
+            assert_ne!(count, 0, "it receives no");
             match handshake.received(count) {
                 Next::Wait => {}
                 Next::Send(bytes) => stream.write_all(&bytes).expect("written"),

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::MESSAGE;
 use super::*;
 
-/// All that a client is told that does not prove the secret.
+/// All that a client receives that does not prove the secret.
 const NO: &[u8] = b"gdrn\0\0\0\x02";
 /// Within so long the true peer is served, whoever else comes.
 const SERVED: Duration = Duration::from_secs(2);
@@ -37,8 +37,8 @@ fn is_served(address: SocketAddr, there: Waiting) -> Vec<String> {
     notes
 }
 
-/// What a client that sends this is told.
-fn told(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+/// What a client receives that sends this.
+fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
     stream.write_all(bytes).expect("written");
@@ -68,10 +68,10 @@ fn strangers_are_told_no_and_nothing_else_and_the_peer_is_served() {
         ),
     ];
     for (bytes, _) in strangers {
-        assert_eq!(told(address, bytes), NO, "{bytes:?}");
+        assert_eq!(answer(address, bytes), NO, "{bytes:?}");
     }
     let notes = is_served(address, there);
-    // The first at once; those that follow within seconds are told of together.
+    // The first at once; those that follow within seconds are reported together.
     assert_eq!(notes.len(), 1, "{notes:#?}");
     assert!(
         notes[0].starts_with("still listening; rejected 127.0.0.1:"),
@@ -80,7 +80,7 @@ fn strangers_are_told_no_and_nothing_else_and_the_peer_is_served() {
     assert!(notes[0].ends_with(strangers[0].1), "{notes:?}");
     for (bytes, expected) in strangers {
         let (address, there) = waiting(Duration::from_millis(300));
-        assert_eq!(told(address, bytes), NO);
+        assert_eq!(answer(address, bytes), NO);
         let (error, notes) = there.join().expect("a thread");
         let error = error.err().expect("nobody").to_string();
         for said in [&error, &notes[0]] {
@@ -139,7 +139,7 @@ fn a_hundred_silent_sockets_keep_nobody_waiting() {
 fn who_says_nothing_is_told_no_after_two_seconds() {
     let (address, there) = waiting(GENEROUS);
     let begun = Instant::now();
-    assert_eq!(told(address, b"gdr"), NO);
+    assert_eq!(answer(address, b"gdr"), NO);
     let waited = begun.elapsed();
     assert!(
         waited > Duration::from_millis(1900) && waited < SERVED + BUSY,
@@ -185,14 +185,14 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Any number of strangers who do anything: each is told no or nothing, or gets a nonce and then no; and the peer is served.
+    /// Any number of strangers who do anything: each receives no or nothing, or gets a nonce and then no; and the peer is served.
     #[test]
     fn whatever_strangers_do_the_peer_is_served(strangers in prop::collection::vec(acts(), 0..25)) {
         let (address, there) = waiting(GENEROUS);
         let streams: Vec<TcpStream> = strangers.iter().map(|acts| {
             let mut stream = TcpStream::connect(address).expect("a connection");
             for act in acts {
-                // It may have been told no, and be closed.
+                // It may have received no, and be closed.
                 match act {
                     Act::Write(bytes) => drop(stream.write_all(bytes)),
                     Act::Begin(proof) => {
@@ -209,12 +209,12 @@ proptest! {
         is_served(address, there);
         for stream in &streams {
             stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
-            let told = rest(stream);
-            let told = match told.strip_prefix(b"gdrs\0\0\0\x02") {
+            let received = rest(stream);
+            let received = match received.strip_prefix(b"gdrs\0\0\0\x02") {
                 Some(nonce) => nonce.get(32..).unwrap_or_default(),
-                None => &told,
+                None => &received,
             };
-            prop_assert!(told.is_empty() || told == NO, "{:?}", told);
+            prop_assert!(received.is_empty() || received == NO, "{:?}", received);
         }
     }
 }
